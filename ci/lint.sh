@@ -51,14 +51,13 @@ if [[ -f fuzz/Cargo.toml ]]; then
 else
     not_run 'fuzz targets compile (no fuzz/Cargo.toml)' | tee -a "$log"
 fi
-if install_deny; then
-    # All platforms' dependencies are judged, so all have to be there.
-    step 'every dependency is here' cargo fetch --locked --quiet
+# Judging licences needs the dependencies of all platforms, so that all of them are fetched first.
+if install_deny && cargo fetch --locked --quiet; then
     step 'licences and sources of dependencies' deny
 elif [[ -n ${CI:-} ]]; then
-    step 'cargo-deny can be installed' false
+    step 'cargo-deny and all dependencies can be had' false
 else
-    not_run "licences and sources of dependencies (cargo-deny $deny_version can't be installed)" | tee -a "$log"
+    not_run "licences and sources of dependencies (cargo-deny $deny_version or a dependency can't be had from here)" | tee -a "$log"
 fi
 
 printf '\n== summary\n'

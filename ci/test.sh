@@ -45,22 +45,23 @@ else
     not_run "miri, AddressSanitizer, ThreadSanitizer on ${unsafe_members//$'\n'/ } (no script for them yet)" | tee -a "$log"
 fi
 
-# Each test once: the members' own runs repeat the workspace's, so only their failures count.
+# Each test once: the members' own runs repeat the workspace's, so their failures count only where the workspace has none.
 # Scripts may report their own checks in a line 'N passed, N failed'.
 awk -v failed_steps=${#failed_steps[@]} '
     FNR == 1 { file++ }
     /^test result:/ {
         for (i = 3; i < NF; i++) {
             if ($(i + 1) == "passed;" && file == 1) passed += $i
-            if ($(i + 1) == "failed;") failed += $i
+            if ($(i + 1) == "failed;") failures[file] += $i
             if ($(i + 1) == "ignored;" && file == 1) skipped += $i
         }
     }
     /^([a-z]+: )?[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ {
         sub(/^[a-z]+: /, "")
-        passed += $1; failed += $3; skipped += $5
+        passed += $1; failures[file] += $3; skipped += $5
     }
     END {
+        failed = failures[1] > 0 ? failures[1] : failures[2] + 0
         if (failed == 0 && failed_steps > 0) failed = failed_steps
         printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skipped
     }' "$logs/workspace.log" "$logs/members.log" >"$logs/summary.log"
@@ -72,7 +73,7 @@ if grep -q '^test .* \.\.\. ignored' "$logs/workspace.log"; then
 fi
 for name in "${failed_steps[@]}"; do printf 'failed: %s\n' "$name"; done
 cat "$logs/summary.log"
-if grep -q '^tests: 0 passed' "$logs/summary.log"; then
+if grep -q '^tests: 0 passed, 0 failed' "$logs/summary.log"; then
     echo 'no test was executed' >&2
     exit 1
 fi
