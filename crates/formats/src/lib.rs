@@ -1,1 +1,66 @@
-//! formats
+//! Reads and writes every file the world hands us: graphs, placement problems and plans. Imported by the command.
+//!
+//! # What it promises
+//! A file is recognised by what it holds, never by its name, plain, gzip or zstd. What is read is sound: every
+//! reference leads somewhere, sizes and their sum fit into 64 bits, live ranges aren't empty. What is refused is
+//! refused with the place (file, line, column, value, name) and the reason, and nothing is half done. What is written
+//! reads back as the same value, and the same value always gives the same bytes.
+//!
+//! Whether a graph makes sense as a program is for `lifetime` to say, whether a plan is valid for `coloring`.
+//!
+//! # The idea
+//! One module a format, each with a reader from text to our types: [`coloring::Problem`], [`lifetime::Graph`],
+//! [`coloring::Plan`]. Around them stand the stream that decompresses and counts (`input`), the recognition
+//! (`detect`) and the pieces that JSON readers share (`json`, `ids`, `words`). A new format is a module, a
+//! [`Format`] and a line in `detect` and `document`. `docs/formats.md` describes every format.
+//!
+//! # What it costs
+//! A CSV file is read row by row. A JSON file's text is held while it is read, and strings are borrowed from it. Nothing
+//! is allocated because a file says how long it is; [`Limits`] bound the rest.
+//!
+//! # Example
+//! ```
+//! use formats::{Content, Limits, read_bytes};
+//!
+//! let document = read_bytes("two.csv", b"id,lower,upper,size\na,0,2,64\nb,1,3,32\n", &Limits::default())?;
+//! assert_eq!(document.format.name(), "dsa-csv");
+//! let Content::Problem(problem) = document.content else { unreachable!() };
+//! assert_eq!(problem.ids, ["a", "b"]);
+//!
+//! let error = read_bytes("bad.csv", b"id,lower,upper,size\na,3,2,64\n", &Limits::default()).unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "bad.csv: line 2: column `upper`: upper 2 is not above lower 3, so the live range is empty"
+//! );
+//! # Ok::<(), formats::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod corpus_graph;
+mod corpus_hlo;
+mod detect;
+mod document;
+mod dsa_csv;
+mod error;
+mod gaps;
+mod gpumem_graph;
+mod gpumem_plan;
+mod graph_checks;
+mod ids;
+mod input;
+mod json;
+mod limits;
+mod output;
+mod problem;
+mod words;
+
+pub use document::{Content, Document, Format, read_bytes, read_path, read_stream};
+pub use dsa_csv::write_csv;
+pub use error::{CsvError, CsvProblem, Error, Fault, GapFault, InvalidError, JsonError, Result};
+pub use gpumem_graph::write_graph;
+pub use gpumem_plan::write_plan;
+pub use input::Compression;
+pub use limits::{Limits, MAX_ALIGNMENT, MAX_BYTES};
+pub use output::Output;
+pub use problem::NamedProblem;

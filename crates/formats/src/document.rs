@@ -1,0 +1,166 @@
+//! A file read: what it holds, and what it was.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use coloring::Plan;
+use lifetime::Graph;
+
+use crate::detect::{self, Found};
+use crate::input::Input;
+use crate::{Compression, Error, Limits, NamedProblem, Result};
+use crate::{corpus_graph, corpus_hlo, dsa_csv, gpumem_graph, gpumem_plan, json};
+
+/// A format that files are read in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// Buffers with live ranges, as CSV.
+    DsaCsv,
+    /// A framework's graph from the corpus.
+    CorpusGraph,
+    /// A compiled, scheduled HLO computation from the corpus.
+    CorpusHlo,
+    /// Our own graph.
+    Graph,
+    /// Our own plan.
+    Plan,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 5] = [Self::DsaCsv, Self::CorpusGraph, Self::CorpusHlo, Self::Graph, Self::Plan];
+
+    /// All of them in words, for messages.
+    pub(crate) const LIST: &'static str =
+        "DSA CSV, gpumem-graph/1, gpumem-plan/1, gpumem-corpus-graph/1 and gpumem-corpus-hlo/1 (docs/formats.md)";
+
+    /// What the `format` field of a JSON file says, and `dsa-csv`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DsaCsv => "dsa-csv",
+            Self::CorpusGraph => "gpumem-corpus-graph/1",
+            Self::CorpusHlo => "gpumem-corpus-hlo/1",
+            Self::Graph => "gpumem-graph/1",
+            Self::Plan => "gpumem-plan/1",
+        }
+    }
+
+    /// The JSON format with this name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| *format != Self::DsaCsv && format.name() == name)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Content {
+    /// Buffers to be placed.
+    Problem(NamedProblem),
+    /// A computation graph. References are sound; whether it makes sense as a program is for `lifetime` to say.
+    Graph(Graph),
+    /// A finished plan. Whether it is valid is for `coloring` to say.
+    Plan(Plan),
+}
+
+/// A file read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// What it holds.
+    pub content: Content,
+    /// The format it was in.
+    pub format: Format,
+    /// How it was compressed.
+    pub compression: Compression,
+    /// Bytes of the file.
+    pub stored_bytes: u64,
+    /// Bytes of its text, after decompression.
+    pub text_bytes: u64,
+}
+
+/// Reads the file at `path`, in whatever format it is.
+///
+/// # Errors
+/// The file can't be read, isn't recognised, is damaged, is over a limit, or has a mistake in it; the error says
+/// where.
+pub fn read_path(path: impl AsRef<Path>, limits: &Limits) -> Result<Document> {
+    let path = path.as_ref();
+    let file = path.display().to_string();
+    match File::open(path) {
+        Ok(source) => read_from(file, source, limits),
+        Err(source) => Err(Error::Io { file, action: "open", source }),
+    }
+}
+
+/// Reads `bytes`, in whatever format they are. `name` stands for the file in messages.
+///
+/// # Errors
+/// As [`read_path`].
+pub fn read_bytes(name: &str, bytes: &[u8], limits: &Limits) -> Result<Document> {
+    read_from(name.to_owned(), bytes, limits)
+}
+
+/// Reads a stream to its end, in whatever format it is. `name` stands for the file in messages.
+///
+/// # Errors
+/// As [`read_path`].
+pub fn read_stream(name: &str, source: impl Read, limits: &Limits) -> Result<Document> {
+    read_from(name.to_owned(), source, limits)
+}
+
+fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Document> {
+    let mut input = Input::open(file, source, limits)?;
+    let mark_bytes = detect::mark_bytes(input.head());
+    let mut found = detect::detect(&input.head()[mark_bytes..], input.head_is_all());
+    if found == Found::NotYet {
+        input.read_all()?;
+        found = detect::detect(&input.head()[mark_bytes..], true);
+    }
+    input.skip(mark_bytes);
+    let file = input.file().to_owned();
+    let format = match found {
+        Found::Ours(format) => format,
+        Found::Nothing => return Err(Error::Empty { file }),
+        Found::UnknownFormat(found) => return Err(Error::UnknownFormat { file, found }),
+        Found::NoFormat => return Err(Error::NoFormat { file }),
+        Found::Else(found) => return Err(Error::Unrecognised { file, found }),
+        Found::Broken | Found::NotYet => {
+            input.read_all()?;
+            // Parsed for its error, with line and column.
+            return Err(json::parse::<serde::de::IgnoredAny>(input.text(), &file).err().unwrap_or(Error::NoFormat { file }));
+        }
+    };
+    let content = match format {
+        Format::DsaCsv => Content::Problem(dsa_csv::read(&mut input, limits)?),
+        Format::CorpusGraph => Content::Graph(corpus_graph::read(&mut input)?),
+        Format::CorpusHlo => Content::Graph(corpus_hlo::read(&mut input)?),
+        Format::Graph => Content::Graph(gpumem_graph::read(&mut input)?),
+        Format::Plan => Content::Plan(gpumem_plan::read(&mut input)?),
+    };
+    Ok(Document {
+        content,
+        format,
+        compression: input.compression(),
+        stored_bytes: input.stored_bytes(),
+        text_bytes: input.text_bytes(),
+    })
+}
+
+/// The file's name without folders, `.gz`, `.zst` and what says its format: the name of what is in it, if it says
+/// nothing better itself.
+pub(crate) fn stem(file: &str) -> String {
+    let mut name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    for suffix in [".gz", ".zst", ".csv", ".json", ".graph", ".plan"] {
+        name = name.strip_suffix(suffix).filter(|rest| !rest.is_empty()).unwrap_or(name);
+    }
+    name.to_owned()
+}
