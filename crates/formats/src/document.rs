@@ -130,7 +130,9 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
     let format = match found {
         Found::Ours(format) => format,
         Found::Nothing => return Err(Error::Empty { file }),
-        Found::UnknownFormat(found) => return Err(Error::UnknownFormat { file, found }),
+        Found::UnknownFormat(found) => {
+            return Err(Error::UnknownFormat { file, found: crate::error::tame(&found) });
+        }
         Found::NoFormat => return Err(Error::NoFormat { file }),
         Found::Else(found) => return Err(Error::Unrecognised { file, found }),
         Found::Broken | Found::NotYet => {

@@ -1,6 +1,7 @@
 //! What can go wrong with a file, with the facts as fields.
 
-use std::{fmt, io};
+use std::fmt::{self, Write as _};
+use std::io;
 
 use crate::{Compression, Format};
 
@@ -275,7 +276,7 @@ impl fmt::Display for JsonError {
         if !self.place.is_empty() {
             write!(f, "{}: ", self.place)?;
         }
-        f.write_str(&self.problem)
+        Tame::new(f).write_str(&self.problem)
     }
 }
 
@@ -298,10 +299,53 @@ impl fmt::Display for InvalidError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.file, self.place)?;
         if !self.name.is_empty() {
-            write!(f, " ({})", self.name)?;
+            write!(Tame::new(f), " ({})", self.name)?;
         }
-        write!(f, ": {}", self.fault)
+        write!(Tame::new(f), ": {}", self.fault)
     }
+}
+
+/// Writes text that a file brought so that a terminal can't be harmed by it: control characters as escapes, and not
+/// more than a screenful.
+struct Tame<'a, 'f> {
+    out: &'a mut fmt::Formatter<'f>,
+    left: usize,
+}
+
+impl<'a, 'f> Tame<'a, 'f> {
+    const CHARS: usize = 1000;
+
+    fn new(out: &'a mut fmt::Formatter<'f>) -> Self {
+        Self { out, left: Self::CHARS }
+    }
+}
+
+impl fmt::Write for Tame<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            match self.left {
+                0 => return Ok(()),
+                1 => self.out.write_str("...")?,
+                _ if c.is_control() => write!(self.out, "{}", c.escape_default())?,
+                _ => self.out.write_char(c)?,
+            }
+            self.left -= 1;
+        }
+        Ok(())
+    }
+}
+
+/// `text` as it may stand in a message.
+pub(crate) fn tame(text: &str) -> String {
+    struct Text<'a>(&'a str);
+
+    impl fmt::Display for Text<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            Tame::new(f).write_str(self.0)
+        }
+    }
+
+    Text(text).to_string()
 }
 
 /// What doesn't make sense.

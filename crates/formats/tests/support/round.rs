@@ -1,0 +1,41 @@
+//! Reads bytes, and if they are a file of ours, writes and reads back what they hold. Shared with the fuzz targets.
+
+#![allow(unreachable_pub)]
+
+use formats::{Content, Format, Limits, NamedProblem, read_bytes, write_csv, write_graph, write_plan};
+
+/// The format of `data` if it was recognised and read.
+///
+/// # Panics
+/// If anything that was read is not written and read back as it was, or an error says nothing.
+pub fn round(data: &[u8]) -> Option<Format> {
+    let mut limits = Limits::default();
+    limits.max_text_bytes = 16 << 20;
+    limits.max_record_bytes = 1 << 20;
+    let document = match read_bytes("f", data, &limits) {
+        Ok(document) => document,
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.starts_with("f: ") && text.len() > 10, "{text}");
+            assert!(!text.contains(char::is_control), "{text:?}");
+            return None;
+        }
+    };
+    let mut text = Vec::new();
+    match &document.content {
+        Content::Problem(problem) => write_csv(problem, &mut text),
+        Content::Graph(graph) => write_graph(graph, &mut text),
+        Content::Plan(plan) => write_plan(plan, &mut text),
+        _ => panic!("a kind of content that this test doesn't know"),
+    }
+    .expect("what was read can be written");
+    let again = read_bytes("f", &text, &Limits::default()).expect("what was written can be read");
+    let expected = match document.content {
+        Content::Problem(problem) => {
+            Content::Problem(NamedProblem { zero_size: Vec::new(), ignored_columns: Vec::new(), ..problem })
+        }
+        content => content,
+    };
+    assert!(again.content == expected, "what was read back differs");
+    Some(document.format)
+}

@@ -1,0 +1,13 @@
+//! The reader of `gpumem-corpus-graph/1`.
+
+#![no_main]
+
+#[path = "../../crates/formats/tests/support/round.rs"]
+mod round;
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    // What isn't of this format is kept out of its corpus.
+    if round::round(data) == Some(formats::Format::CorpusGraph) { Corpus::Keep } else { Corpus::Reject }
+});
