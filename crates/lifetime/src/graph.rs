@@ -29,7 +29,8 @@ pub struct Tensor {
     pub dtype: DType,
     /// Extent of each dimension; empty for a scalar.
     pub shape: Vec<u64>,
-    /// Size of its storage; for an alias, how much of the other's storage it needs.
+    /// Size of its storage; for an alias, how much of the other's storage it needs. A storage gets what the largest of
+    /// its tensors needs, so an expanded view must not claim more than it looks at.
     pub bytes: Bytes,
     /// Where it comes from.
     pub kind: TensorKind,
