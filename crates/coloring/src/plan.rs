@@ -2,7 +2,8 @@
 
 use lifetime::{Bytes, HalfStep, LiveRange, Offset, OpId, Tier};
 
-use crate::Gap;
+use crate::instance::align_up;
+use crate::{Buffer, Gap, Problem};
 
 /// How good a plan is known to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,4 +124,75 @@ impl Plan {
         }
         self.peak.0.saturating_sub(self.lower_bound.0) as f64 / self.lower_bound.0 as f64
     }
+
+    /// Its buffers as a problem: what the offsets are a solution of.
+    pub fn problem(&self) -> Problem {
+        Problem {
+            buffers: self.buffers.iter().map(PlacedBuffer::to_buffer).collect(),
+            separations: self.separations.clone(),
+            capacity: self.capacity,
+        }
+    }
+
+    /// The buffers that aren't packed apart (see [`packed_apart`]) as a problem of their own, with their offsets counted
+    /// from where their arena begins, and that beginning.
+    pub(crate) fn above_persistent(&self) -> (Offset, Problem, Vec<Offset>) {
+        let is_apart = packed_apart(&self.buffers);
+        let numbers: Vec<u32> =
+            (0..self.buffers.len() as u32).filter(|&i| !is_apart(&self.buffers[i as usize])).collect();
+        let base = arena_base(&self.buffers);
+        let rest = numbers.iter().map(|&i| &self.buffers[i as usize]);
+        let offsets = rest.clone().map(|b| Offset(b.offset.0.saturating_sub(base.0))).collect();
+        let problem = Problem {
+            buffers: rest.map(PlacedBuffer::to_buffer).collect(),
+            separations: renumber(&self.separations, &numbers),
+            capacity: self.capacity.map(|c| Bytes(c.0.saturating_sub(base.0))),
+        };
+        (base, problem, offsets)
+    }
+}
+
+impl PlacedBuffer {
+    /// What has to be placed.
+    pub fn to_buffer(&self) -> Buffer {
+        Buffer {
+            range: self.range,
+            size: self.bytes,
+            alignment: self.alignment,
+            fixed: self.fixed.then_some(self.offset),
+            gaps: self.gaps.clone(),
+        }
+    }
+}
+
+/// Which buffers lie in the packed arena at the bottom: the persistent ones, unless something has a fixed offset, which
+/// might lie anywhere.
+pub(crate) fn packed_apart(buffers: &[PlacedBuffer]) -> impl Fn(&PlacedBuffer) -> bool + use<> {
+    let any_fixed = buffers.iter().any(|b| b.fixed);
+    move |buffer| buffer.tier == Tier::Persistent && !any_fixed
+}
+
+/// Where the arena above the persistent buffers begins: at their end, rounded up to every alignment above.
+pub(crate) fn arena_base(buffers: &[PlacedBuffer]) -> Offset {
+    let is_apart = packed_apart(buffers);
+    let packed = buffers.iter().filter(|b| is_apart(b));
+    let end = packed.map(|b| b.offset.0.saturating_add(b.bytes.0)).max().unwrap_or(0);
+    let rest = buffers.iter().filter(|b| !is_apart(b));
+    // Alignments need not divide each other, and then no beginning but a common multiple suits all; that is at most
+    // their product, so rare mixtures are bounded by giving up on padding that would cost more than it is worth.
+    let unit = rest.map(|b| b.alignment).fold(1_u64, |unit, alignment| {
+        let common = u128::from(unit) / u128::from(divisor(unit, alignment)) * u128::from(alignment);
+        u64::try_from(common).unwrap_or(unit)
+    });
+    Offset(if end == 0 { 0 } else { align_up(end, unit.max(1)) })
+}
+
+fn divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { divisor(b, a % b) }
+}
+
+/// Pairs among `numbers`, by position there; `numbers` is sorted.
+pub(crate) fn renumber(pairs: &[(u32, u32)], numbers: &[u32]) -> Vec<(u32, u32)> {
+    let place = |i: u32| numbers.binary_search(&i).ok().map(|k| k as u32);
+    pairs.iter().filter_map(|&(a, b)| Some((place(a)?, place(b)?))).collect()
 }

@@ -162,6 +162,7 @@ pub fn solve(
     let mut solver = Solver {
         instance: &instance,
         bound: bounds::bound(&instance),
+        capacity: problem.capacity.map(|c| c.0),
         node_limit: options.node_limit,
         seed: options.seed,
         deadline: options.time_limit.and_then(|limit| Instant::now().checked_add(limit)),
@@ -231,6 +232,7 @@ struct Best {
 struct Solver<'a> {
     instance: &'a Instance,
     bound: Bound,
+    capacity: Option<u64>,
     node_limit: u64,
     seed: u64,
     deadline: Option<Instant>,
@@ -242,6 +244,10 @@ struct Solver<'a> {
 impl Solver<'_> {
     fn run(&mut self) {
         self.place_all("greedy", &FIRST[..1]);
+        if self.capacity.is_some_and(|capacity| self.bound.bytes > capacity) {
+            // Nothing fits, so nobody will use the plan: the first answer shows why.
+            return;
+        }
         self.place_all("greedy", &FIRST[1..]);
         self.place_all("greedy", &SECOND);
         if self.can_search() {
@@ -361,15 +367,17 @@ impl Solver<'_> {
     /// One round of searches for a peak of at most `height`, each of up to `slice` nodes.
     fn search(&mut self, height: u64, slice: u64, round: u64) -> Answer {
         let (instance, seed) = (self.instance, self.seed);
-        let slice =
-            slice.min(self.node_limit.saturating_sub(self.nodes) / PREFERENCES.len() as u64 / self.node_weight() + 1);
-        self.nodes += slice * PREFERENCES.len() as u64 * self.node_weight();
-        let tasks: Vec<(usize, bool)> = (0..PREFERENCES.len()).map(|k| (k, false)).collect();
+        // Each preference as it is, and from the second round on disturbed as well.
+        let count = if round == 0 { PREFERENCES.len() } else { 2 * PREFERENCES.len() };
+        let share = self.node_limit.saturating_sub(self.nodes) / count as u64 / self.node_weight();
+        let slice = slice.min(share + 1);
+        self.nodes += slice * count as u64 * self.node_weight();
+        let tasks: Vec<(usize, bool)> = (0..count).map(|k| (k, false)).collect();
         let before = self.best.peak;
         let tasks = self.race("search", height, tasks, |(k, is_exhausted), stopped| {
-            let (order, ties) = PREFERENCES[*k];
+            let (order, ties) = PREFERENCES[*k % PREFERENCES.len()];
             let mut order = order.sort(instance, ties);
-            if round > 0 {
+            if *k >= PREFERENCES.len() {
                 disturb(&mut order, &mut Random::new(seed, round * 64 + *k as u64));
             }
             match Search::new(instance, height, &order, slice, stopped).run() {

@@ -1,0 +1,142 @@
+//! What can be asked on the command line.
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use lifetime::{Order, Tier};
+
+use crate::quantity::{Seconds, Size};
+
+/// Makes deep-learning models fit in less GPU memory.
+#[derive(Debug, Parser)]
+#[command(name = "gpumem", version, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Plan(PlanArgs),
+    Verify(VerifyArgs),
+    Convert(ConvertArgs),
+}
+
+/// Plan where each buffer of a graph lies, and show how good the plan is
+///
+/// FILE is a computation graph, a list of buffers with live ranges (CSV), or an earlier plan; the format is recognised by
+/// content, plain, gzip or zstd (docs/formats.md). Exit code 1 means that no plan within --capacity was found.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    /// The graph, CSV or plan to read
+    pub(crate) file: PathBuf,
+    /// Bytes the plan may take (4096, 16M, 1.5G, 80G; binary units)
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) capacity: Option<Size>,
+    /// Multiple that every offset is rounded to [default: 256 for graphs, the file's own for CSV]
+    #[arg(long, value_name = "SIZE", value_parser = parse_alignment)]
+    pub(crate) alignment: Option<u64>,
+    /// Order of the ops: as given, or one chosen to lower the peak (never worse)
+    #[arg(long, value_name = "given|memory", default_value = "given", value_parser = parse_order)]
+    pub(crate) order: Order,
+    /// Work to spend on improving the plan, in nodes of the exact search; equal limits give equal plans
+    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
+    pub(crate) node_limit: u64,
+    /// Stop after this many seconds as well; the plan then depends on the machine
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) time_limit: Option<Seconds>,
+    /// Threads to use; 0 takes one per core
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
+    pub(crate) threads: u16,
+    /// Seed of whatever is random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Tiers to plan, a list of persistent, cyclic, temporary [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_tier)]
+    pub(crate) tiers: Vec<Tier>,
+    /// Plan anew what the file pins by its `offset` column
+    #[arg(long)]
+    pub(crate) ignore_offsets: bool,
+    /// Write all figures and placements as JSON; `-` is standard output, which then holds nothing else
+    #[arg(long, value_name = "PATH")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the plan, to be checked by `gpumem verify` and loaded later (.gz and .zst compress)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) plan_out: Option<PathBuf>,
+    /// Draw the plan as a page: one file, no network
+    #[arg(long, value_name = "PATH")]
+    pub(crate) html: Option<PathBuf>,
+    /// Draw the plan as a PNG
+    #[arg(long, value_name = "PATH")]
+    pub(crate) png: Option<PathBuf>,
+    /// Draw the plan as an SVG
+    #[arg(long, value_name = "PATH")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write the conflict graph, up to 2 000 000 conflicts; the ending says how
+    #[arg(long, value_name = "PATH.csv|.dot", value_parser = parse_conflicts)]
+    pub(crate) conflicts: Option<PathBuf>,
+    /// Explain a tensor: its tier and why, its live range and what bounds it, its conflicts, its place. May be repeated
+    #[arg(long, value_name = "TENSOR")]
+    pub(crate) explain: Vec<String>,
+    /// Don't compare with other planners' rules
+    #[arg(long)]
+    pub(crate) no_baselines: bool,
+    /// Print nothing but errors and what was asked for
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Check a saved plan without trusting whoever made it
+///
+/// PLAN is a plan, or a CSV file with an offset in every row. With FILE, its buffers are also derived anew from that graph
+/// or CSV and compared. Exit code 1 means that the plan is wrong.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyArgs {
+    /// The plan
+    pub(crate) plan: PathBuf,
+    /// What it was made from
+    pub(crate) file: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Convert between formats, as far as one can carry what the other says
+///
+/// Graphs become gpumem-graph/1 (OUT ends in .json) or a CSV of buffers with live ranges (.csv); CSV files with an offset
+/// in every row become plans, and plans become CSV files. A further .gz or .zst compresses.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConvertArgs {
+    /// The file to read
+    pub(crate) input: PathBuf,
+    /// The file to write
+    pub(crate) output: PathBuf,
+    /// For a graph that becomes a CSV: tiers to keep [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_tier)]
+    pub(crate) tiers: Vec<Tier>,
+}
+
+fn parse_alignment(text: &str) -> Result<u64, String> {
+    let Size(bytes) = text.parse()?;
+    match NonZeroU64::new(bytes) {
+        Some(bytes) if bytes.get() <= formats::MAX_ALIGNMENT => Ok(bytes.get()),
+        _ => Err("an alignment is at least 1 byte and at most 2^62".to_owned()),
+    }
+}
+
+fn parse_order(text: &str) -> Result<Order, String> {
+    Order::from_name(text).ok_or_else(|| "an order is `given` or `memory`".to_owned())
+}
+
+fn parse_tier(text: &str) -> Result<Tier, String> {
+    Tier::from_name(text).ok_or_else(|| "a tier is `persistent`, `cyclic` or `temporary`".to_owned())
+}
+
+fn parse_conflicts(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("csv" | "dot") => Ok(path),
+        _ => Err("the name must end in .csv or .dot".to_owned()),
+    }
+}

@@ -1,0 +1,156 @@
+//! `gpumem convert`.
+
+use coloring::{BoundKind, PlacedBuffer, Plan, Request, Status, verify};
+use formats::{Content, Limits, NamedProblem, Output, read_path, write_csv, write_graph, write_plan};
+use lifetime::{AnalysisOptions, Graph, Offset, Tier, analyse};
+
+use crate::args::ConvertArgs;
+use crate::failure::Failure;
+
+/// What a file is to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Csv,
+    Json,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
+    let target = target(args)?;
+    let document = read_path(&args.input, &Limits::default())?;
+    let input = args.input.display();
+    if !args.tiers.is_empty() && !matches!((&document.content, target), (Content::Graph(_), Target::Csv)) {
+        return Err(Failure::input("--tiers only narrows a graph that becomes a CSV file".to_owned()));
+    }
+    match (document.content, target) {
+        (Content::Graph(graph), Target::Json) => {
+            lifetime::check(&graph).map_err(|error| Failure::input(format!("{input}: {error}")))?;
+            let mut out = Output::create(&args.output)?;
+            write_graph(&graph, &mut out)?;
+            out.finish()?;
+        }
+        (Content::Graph(graph), Target::Csv) => {
+            let problem =
+                live_ranges(&graph, &args.tiers).map_err(|error| Failure::input(format!("{input}: {error}")))?;
+            save_csv(args, &problem)?;
+        }
+        (Content::Problem(problem), Target::Csv) => save_csv(args, &problem)?,
+        (Content::Plan(plan), Target::Csv) => save_csv(args, &NamedProblem::from(&plan))?,
+        (Content::Problem(problem), Target::Json) => {
+            if problem.solution().is_none() {
+                return Err(Failure::input(format!(
+                    "{input}: a list of live ranges has no ops, so it can't become a graph, and not every row has an \
+                     offset, so it isn't a plan; `gpumem plan --plan-out` makes one"
+                )));
+            }
+            save_plan(args, &plan_of(problem, &input.to_string())?)?;
+        }
+        (Content::Plan(plan), Target::Json) => save_plan(args, &plan)?,
+        (other, _) => return Err(Failure::internal(format!("no way to convert {other:?}"))),
+    }
+    Ok(())
+}
+
+fn target(args: &ConvertArgs) -> Result<Target, Failure> {
+    let name = args.output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);
+    if name.ends_with(".csv") {
+        Ok(Target::Csv)
+    } else if name.ends_with(".json") {
+        Ok(Target::Json)
+    } else {
+        let name = args.output.display();
+        Err(Failure::input(format!("{name}: the ending says the format: .csv or .json, then .gz or .zst if wanted")))
+    }
+}
+
+fn save_csv(args: &ConvertArgs, problem: &NamedProblem) -> Result<(), Failure> {
+    let mut out = Output::create(&args.output)?;
+    write_csv(problem, &mut out)?;
+    Ok(out.finish()?)
+}
+
+fn save_plan(args: &ConvertArgs, plan: &Plan) -> Result<(), Failure> {
+    let mut out = Output::create(&args.output)?;
+    write_plan(plan, &mut out)?;
+    Ok(out.finish()?)
+}
+
+/// A graph's buffers with their live ranges in half-steps, sizes as they are.
+fn live_ranges(graph: &Graph, tiers: &[Tier]) -> Result<NamedProblem, String> {
+    let analysis = analyse(graph, &AnalysisOptions::default()).map_err(|error| error.to_string())?;
+    if !analysis.separations.is_empty() {
+        return Err(format!(
+            "{} pairs of buffers conflict only because their streams are not ordered, which a CSV file can't say",
+            analysis.separations.len()
+        ));
+    }
+    let mut request = Request::from_analysis(graph, &analysis, 1);
+    if !tiers.is_empty() {
+        request = request.of_tiers(tiers);
+    }
+    Ok(NamedProblem {
+        name: request.name,
+        ids: request.buffers.iter().map(|b| b.id.clone()).collect(),
+        problem: coloring::Problem {
+            buffers: request.buffers.iter().map(PlacedBuffer::to_buffer).collect(),
+            ..coloring::Problem::default()
+        },
+        zero_size: Vec::new(),
+        ignored_columns: Vec::new(),
+    })
+}
+
+/// A CSV file whose every row has an offset, as a plan; its figures are worked out by the verifier.
+pub(crate) fn plan_of(problem: NamedProblem, input: &str) -> Result<Plan, Failure> {
+    let NamedProblem { name, ids, mut problem, .. } = problem;
+    let offsets: Vec<Offset> = problem.buffers.iter().map(|b| b.fixed.unwrap_or_default()).collect();
+    let found =
+        verify(&problem, &offsets).map_err(|defect| Failure::no(format!("{input}: {}", in_words(&defect, &ids))))?;
+    let end = problem.end();
+    // Its author chose these offsets; a plan made of them says so by not calling them fixed.
+    let buffers = ids.into_iter().zip(problem.buffers.drain(..)).zip(offsets).map(|((id, b), offset)| PlacedBuffer {
+        name: id.clone(),
+        id,
+        op: None,
+        tier: Tier::Temporary,
+        offset,
+        bytes: b.size,
+        alignment: b.alignment,
+        range: b.range,
+        fixed: false,
+        gaps: b.gaps,
+    });
+    Ok(Plan {
+        name,
+        buffers: buffers.collect(),
+        separations: problem.separations,
+        end,
+        peak: found.peak,
+        max_load: found.max_load,
+        lower_bound: found.max_load,
+        bound_kind: BoundKind::Load,
+        status: if found.peak == found.max_load { Status::Optimal } else { Status::Feasible },
+        capacity: problem.capacity,
+        order: None,
+        solver: "given".to_owned(),
+    })
+}
+
+/// A defect with identifiers in place of numbers.
+pub(crate) fn in_words(defect: &coloring::Defect, ids: &[String]) -> String {
+    let id = |i: usize| ids.get(i).map_or_else(|| i.to_string(), |id| format!("`{id}`"));
+    match *defect {
+        coloring::Defect::Overlap { first, second, from, to, at } => {
+            let when = at.map(|t| format!(" at time {t}")).unwrap_or_default();
+            format!("{} and {} overlap in bytes [{from}, {to}){when}", id(first), id(second))
+        }
+        coloring::Defect::Misaligned { buffer, offset, alignment } => {
+            format!("{} at offset {offset} is not aligned to {alignment}", id(buffer))
+        }
+        coloring::Defect::Moved { buffer, offset, wanted } => {
+            format!("{} must lie at offset {wanted} but lies at {offset}", id(buffer))
+        }
+        ref other => other.to_string(),
+    }
+}

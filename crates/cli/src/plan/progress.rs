@@ -1,0 +1,50 @@
+//! What a person sees while planning takes long.
+
+use std::time::Duration;
+
+use coloring::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A line on the terminal that says how far the plan is; gone when dropped. Nothing where there is no terminal.
+pub(crate) struct Spinner(Option<ProgressBar>);
+
+impl Spinner {
+    /// A line, if wanted and standard error is a terminal.
+    pub(crate) fn new(wanted: bool) -> Self {
+        if !wanted || !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+            return Self(None);
+        }
+        let bar = ProgressBar::new_spinner().with_message("planning");
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self(Some(bar))
+    }
+
+    /// Says this.
+    pub(crate) fn say(&self, text: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(text.to_owned());
+        }
+    }
+
+    /// Says how good the best plan is so far.
+    pub(crate) fn show(&self, progress: &Progress) {
+        let over = progress.peak.0.saturating_sub(progress.lower_bound.0) as f64 / progress.lower_bound.0.max(1) as f64;
+        self.say(&format!(
+            "planning: peak {}, {:.3} % over the bound ({})",
+            progress.peak,
+            over * 100.0,
+            progress.solver
+        ));
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        if let Some(bar) = self.0.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
