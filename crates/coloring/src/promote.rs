@@ -59,7 +59,7 @@ impl Promotion {
     }
 
     /// Spends up to `nodes` on finding offsets with a peak below `limit`, then below that, and so on, but not below
-    /// `bound`. Returns the best found, if any. `stopped` is asked before each placement.
+    /// `bound`. Returns the best found, if any, and the nodes spent. `stopped` is asked before each placement.
     pub(crate) fn run(
         &mut self,
         instance: &Instance,
@@ -67,13 +67,15 @@ impl Promotion {
         bound: u64,
         nodes: u64,
         stopped: impl Fn() -> bool,
-    ) -> Option<Vec<u64>> {
+    ) -> (Option<Vec<u64>>, u64) {
         let mut best = None;
+        let mut spent = 0;
         let rounds = nodes / self.nodes(instance).max(1);
         for _ in 0..rounds.max(1) {
             if limit <= bound || stopped() {
                 break;
             }
+            spent += self.nodes(instance);
             match self.decoder.place(instance, &self.order, limit - 1) {
                 Ok(offsets) => {
                     limit = instance.peak(&offsets);
@@ -82,7 +84,7 @@ impl Promotion {
                 Err(failed) => self.promote(failed),
             }
         }
-        best
+        (best, spent)
     }
 
     /// Moves a buffer to an earlier place: the later of two random ones, so that short moves are likelier. The first

@@ -118,8 +118,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Runs to the end or the limit.
-    pub(crate) fn run(mut self) -> Outcome {
+    /// Runs to the end or the limit; also says how many nodes were visited.
+    pub(crate) fn run(mut self) -> (Outcome, u64) {
         let whole = Part {
             from: 0,
             to: self.open.len(),
@@ -128,11 +128,12 @@ impl<'a> Search<'a> {
             last_offset: 0,
             last_rank: 0,
         };
-        match self.split(whole) {
+        let outcome = match self.split(whole) {
             Verdict::Fits => Outcome::Found(self.offsets),
             Verdict::Fails => Outcome::Exhausted,
             Verdict::Stop => Outcome::Stopped,
-        }
+        };
+        (outcome, self.nodes)
     }
 
     /// Solves the parts into which `part` falls, one after the other.

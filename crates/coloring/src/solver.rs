@@ -243,7 +243,7 @@ struct Solver<'a> {
 
 impl Solver<'_> {
     fn run(&mut self) {
-        self.place_all("greedy", &FIRST[..1]);
+        self.place_first();
         if self.capacity.is_some_and(|capacity| self.bound.bytes > capacity) {
             // Nothing fits, so nobody will use the plan: the first answer shows why.
             return;
@@ -283,20 +283,19 @@ impl Solver<'_> {
         1 + (self.instance.len() + self.instance.moments) as u64 / 512
     }
 
-    /// Runs `count` tasks in parallel and keeps the best result, the first of several. A task that reaches `goal` ends
-    /// those after it, never those before it, so the result doesn't depend on who was faster. Tasks return offsets, and
-    /// say whether they proved that nothing is below `goal`.
+    /// Runs tasks in parallel and keeps the best result, the first of several. A task that reaches `goal` ends those after
+    /// it, never those before it, and what those after it did counts for nothing, so the result doesn't depend on who
+    /// was faster. `run` returns what it found, if anything, and the nodes it spent.
     fn race<T: Send>(
         &mut self,
         solver: &'static str,
         goal: u64,
         tasks: Vec<T>,
-        run: impl Fn(&mut T, &dyn Fn() -> bool) -> Option<Vec<u64>> + Sync,
+        run: impl Fn(&mut T, &dyn Fn() -> bool) -> (Option<Vec<u64>>, u64) + Sync,
     ) -> Vec<T> {
-        let instance = self.instance;
-        let (winner, this) = (AtomicUsize::new(usize::MAX), &*self);
-        let deadline = this.deadline;
-        let results: Vec<(T, Option<Vec<u64>>)> = tasks
+        let (instance, deadline) = (self.instance, self.deadline);
+        let winner = AtomicUsize::new(usize::MAX);
+        let results: Vec<_> = tasks
             .into_par_iter()
             .enumerate()
             .with_max_len(1)
@@ -305,19 +304,21 @@ impl Solver<'_> {
                     // Relaxed: a late look only costs work; what counts is read after all tasks have ended.
                     winner.load(Ordering::Relaxed) < index || deadline.is_some_and(|d| Instant::now() >= d)
                 };
-                let found = if stopped() { None } else { run(&mut task, &stopped) };
+                let (found, spent) = if stopped() { (None, 0) } else { run(&mut task, &stopped) };
                 if found.as_ref().is_some_and(|offsets| instance.peak(offsets) <= goal) {
                     winner.fetch_min(index, Ordering::Relaxed);
                 }
-                (task, found)
+                (task, found, spent)
             })
             .collect();
-        // Tasks after the winner may or may not have been cut short.
         let last = winner.into_inner();
         let mut tasks = Vec::with_capacity(results.len());
-        for (index, (task, found)) in results.into_iter().enumerate() {
-            if let Some(offsets) = found.filter(|_| index <= last) {
-                self.offer(solver, offsets);
+        for (index, (task, found, spent)) in results.into_iter().enumerate() {
+            if index <= last {
+                self.nodes += spent;
+                if let Some(offsets) = found {
+                    self.offer(solver, offsets);
+                }
             }
             tasks.push(task);
         }
@@ -333,15 +334,24 @@ impl Solver<'_> {
         }
     }
 
+    /// The first answer, waited for whatever the limits say.
+    fn place_first(&mut self) {
+        let (order, ties, decoder) = FIRST[0];
+        self.nodes += decoder.nodes(self.instance);
+        if let Ok(offsets) = decoder.place(self.instance, &order.sort(self.instance, ties), u64::MAX) {
+            self.offer("greedy", offsets);
+        }
+    }
+
     fn place_all(&mut self, solver: &'static str, rules: &[(Order, Ties, Decoder)]) {
         if self.is_done() {
             return;
         }
         let instance = self.instance;
         let rules: Vec<_> = rules.iter().copied().filter(|rule| self.can_decode(rule.2)).collect();
-        self.nodes += rules.iter().map(|rule| rule.2.nodes(instance)).sum::<u64>();
         self.race(solver, self.bound.bytes, rules, |&mut (order, ties, decoder), _| {
-            decoder.place(instance, &order.sort(instance, ties), u64::MAX).ok()
+            let placed = decoder.place(instance, &order.sort(instance, ties), u64::MAX);
+            (placed.ok(), decoder.nodes(instance))
         });
     }
 
@@ -369,9 +379,9 @@ impl Solver<'_> {
         let (instance, seed) = (self.instance, self.seed);
         // Each preference as it is, and from the second round on disturbed as well.
         let count = if round == 0 { PREFERENCES.len() } else { 2 * PREFERENCES.len() };
-        let share = self.node_limit.saturating_sub(self.nodes) / count as u64 / self.node_weight();
+        let weight = self.node_weight();
+        let share = self.node_limit.saturating_sub(self.nodes) / count as u64 / weight;
         let slice = slice.min(share + 1);
-        self.nodes += slice * count as u64 * self.node_weight();
         let tasks: Vec<(usize, bool)> = (0..count).map(|k| (k, false)).collect();
         let before = self.best.peak;
         let tasks = self.race("search", height, tasks, |(k, is_exhausted), stopped| {
@@ -380,14 +390,10 @@ impl Solver<'_> {
             if *k >= PREFERENCES.len() {
                 disturb(&mut order, &mut Random::new(seed, round * 64 + *k as u64));
             }
-            match Search::new(instance, height, &order, slice, stopped).run() {
-                Outcome::Found(offsets) => Some(offsets),
-                Outcome::Exhausted => {
-                    *is_exhausted = true;
-                    None
-                }
-                Outcome::Stopped => None,
-            }
+            let (outcome, nodes) = Search::new(instance, height, &order, slice, stopped).run();
+            *is_exhausted = outcome == Outcome::Exhausted;
+            let found = if let Outcome::Found(offsets) = outcome { Some(offsets) } else { None };
+            (found, nodes * weight)
         });
         if self.best.peak < before {
             Answer::Yes
@@ -425,7 +431,6 @@ impl Solver<'_> {
         while !self.is_done() && self.nodes < until {
             let (limit, bound) = (self.best.peak, self.bound.bytes);
             slice = slice.min((until - self.nodes) / lines.len().max(1) as u64 + 1);
-            self.nodes += slice.max(once) * lines.len() as u64;
             lines =
                 self.race("promotion", bound, lines, |line, stopped| line.run(instance, limit, bound, slice, stopped));
             slice *= 2;
