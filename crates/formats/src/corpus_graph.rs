@@ -98,7 +98,10 @@ pub(crate) fn read(input: &mut Input<'_>) -> Result<Graph> {
         let item = |(item, id)| find(id, &|| format!("{list}[{item}]"), name);
         ids.0.iter().enumerate().map(item).collect()
     };
-    let mut graph = Graph { name: raw.name.as_ref().map_or_else(|| document::stem(at.file), ToString::to_string), ..Graph::default() };
+    let mut graph = Graph {
+        name: raw.name.as_ref().map_or_else(|| document::stem(at.file), ToString::to_string),
+        ..Graph::default()
+    };
     for (index, tensor) in raw.tensors.0.iter().enumerate() {
         let name = tensor.name.as_ref().map_or_else(|| tensor.id.to_string(), ToString::to_string);
         let (place, label) = (|| format!("tensors[{index}].alias_of"), || format!("tensor `{name}`"));

@@ -37,14 +37,11 @@ pub(crate) fn detect(head: &[u8], is_all: bool) -> Found {
     if text.is_empty() {
         return if is_all { Found::Nothing } else { Found::Else("white space without end".to_owned()) };
     }
-    if let Some(found) = binary(head) {
-        return Found::Else(found);
-    }
     match text.first() {
         Some(b'{') => json_format(text, is_all),
-        Some(b'[') => Found::Else("a JSON list; our formats are objects with a `format` field".to_owned()),
         _ if dsa_csv::has_header(head) => Found::Ours(Format::DsaCsv),
-        _ => Found::Else(describe_text(text)),
+        Some(b'[') => Found::Else("a JSON list; our formats are objects with a `format` field".to_owned()),
+        _ => Found::Else(binary(head).unwrap_or_else(|| describe_text(text))),
     }
 }
 

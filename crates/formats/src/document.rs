@@ -138,7 +138,9 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
         Found::Broken | Found::NotYet => {
             input.read_all()?;
             // Parsed for its error, with line and column.
-            return Err(json::parse::<serde::de::IgnoredAny>(input.text(), &file).err().unwrap_or(Error::NoFormat { file }));
+            return Err(json::parse::<serde::de::IgnoredAny>(input.text(), &file)
+                .err()
+                .unwrap_or(Error::NoFormat { file }));
         }
     };
     let content = match format {

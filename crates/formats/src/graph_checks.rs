@@ -17,7 +17,8 @@ pub(crate) struct Places<'a> {
 
 impl Places<'_> {
     /// `tensors[i]` and `ops[i]`.
-    pub(crate) const LISTS: Self = Self { tensor: &|index| format!("tensors[{index}]"), op: &|index| format!("ops[{index}]") };
+    pub(crate) const LISTS: Self =
+        Self { tensor: &|index| format!("tensors[{index}]"), op: &|index| format!("ops[{index}]") };
 }
 
 /// Refuses sizes over the limit, sums beyond 64 bits and aliases in a circle.

@@ -2,9 +2,9 @@
 
 use hashbrown::HashMap;
 
+use crate::Error;
 use crate::error::{Fault, InvalidError};
 use crate::json::{Id, Text};
-use crate::Error;
 
 /// Makes errors about the values of one file.
 #[derive(Clone, Copy)]

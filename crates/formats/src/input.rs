@@ -245,8 +245,11 @@ impl<'a> Input<'a> {
             text_bytes: 0,
             stop: None,
         };
-        let mut input =
-            Self { file, reader: BufReader::with_capacity(64 << 10, Cursor::new(Vec::new()).chain(text)), at_end: false };
+        let mut input = Self {
+            file,
+            reader: BufReader::with_capacity(64 << 10, Cursor::new(Vec::new()).chain(text)),
+            at_end: false,
+        };
         input.read_ahead(Self::HEAD_BYTES)?;
         Ok(input)
     }

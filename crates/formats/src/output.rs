@@ -23,7 +23,7 @@ pub struct Output {
 #[derive(Debug)]
 enum Sink {
     Plain(BufWriter<File>),
-    Gzip(GzEncoder<BufWriter<File>>),
+    Gzip(Box<GzEncoder<BufWriter<File>>>),
     Zstd { file: BufWriter<File>, block: Vec<u8> },
 }
 
@@ -51,7 +51,7 @@ impl Output {
         let file = BufWriter::with_capacity(64 << 10, file);
         let sink = match Self::compression_for(path) {
             Compression::Plain => Sink::Plain(file),
-            Compression::Gzip => Sink::Gzip(GzEncoder::new(file, flate2::Compression::default())),
+            Compression::Gzip => Sink::Gzip(Box::new(GzEncoder::new(file, flate2::Compression::default()))),
             Compression::Zstd => Sink::Zstd { file, block: Vec::new() },
         };
         Ok(Self { sink, target, partial })
@@ -96,18 +96,18 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.sink {
+        let result = match &mut self.sink {
             Sink::Plain(file) => file.write(bytes),
             Sink::Gzip(encoder) => encoder.write(bytes),
             Sink::Zstd { file, block } => {
                 let count = bytes.len().min(FRAME_BYTES - block.len());
                 block.extend_from_slice(&bytes[..count]);
-                if block.len() == FRAME_BYTES {
-                    write_frame(file, block)?;
-                }
-                Ok(count)
+                let written = if block.len() == FRAME_BYTES { write_frame(file, block) } else { Ok(()) };
+                written.map(|()| count)
             }
-        }
+        };
+        // Whoever writes through this knows what, but not where to.
+        result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.target.display())))
     }
 
     fn flush(&mut self) -> io::Result<()> {

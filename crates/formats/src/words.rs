@@ -47,14 +47,8 @@ impl Word for Tier {
 
 impl Word for TensorKind {
     const WHAT: &'static str = "kind";
-    const ALL: &'static [Self] = &[
-        Self::Parameter,
-        Self::ModuleState,
-        Self::OptimizerState,
-        Self::Constant,
-        Self::Input,
-        Self::Intermediate,
-    ];
+    const ALL: &'static [Self] =
+        &[Self::Parameter, Self::ModuleState, Self::OptimizerState, Self::Constant, Self::Input, Self::Intermediate];
 
     fn word(self) -> &'static str {
         match self {

@@ -56,7 +56,8 @@ fn an_alias_needs_no_more_than_its_storage_has() {
 
 #[test]
 fn an_underscore_means_that_the_op_writes_into_its_argument() {
-    let tensors = [tensor(0, 4, ""), tensor(1, 4, r#","alias_of":0"#), tensor(2, 4, r#","alias_of":1"#), tensor(3, 4, "")];
+    let tensors =
+        [tensor(0, 4, ""), tensor(1, 4, r#","alias_of":0"#), tensor(2, 4, r#","alias_of":1"#), tensor(3, 4, "")];
     let mutates = |op: &str, output: u32| {
         let node = format!(r#"{{"name":"op","op":"{op}","inputs":[1],"outputs":[{output}]}}"#);
         graph(file(&tensors.join(","), &node, "")).ops[0].mutates
@@ -96,11 +97,23 @@ fn errors_name_the_place_the_name_and_the_reason() {
         (node("-1", ""), "nodes[0].inputs[0]: invalid type: integer `-1`, expected an identifier"),
         (file(&one, "", "4"), "f: results[0]: there is no tensor `4`"),
         (file(&format!("{one},{one}"), "", ""), "f: tensors[1].id: tensor `0` is already tensors[0]"),
-        (file(&tensor(0, 4, r#","alias_of":7"#), "", ""), "f: tensors[0].alias_of (tensor `t0`): there is no tensor `7`"),
-        (file(&tensor(0, 4, r#","alias_of":0"#), "", ""), "f: tensors[0].alias_of (tensor `t0`): its aliases form a cycle: t0 -> t0"),
+        (
+            file(&tensor(0, 4, r#","alias_of":7"#), "", ""),
+            "f: tensors[0].alias_of (tensor `t0`): there is no tensor `7`",
+        ),
+        (
+            file(&tensor(0, 4, r#","alias_of":0"#), "", ""),
+            "f: tensors[0].alias_of (tensor `t0`): its aliases form a cycle: t0 -> t0",
+        ),
         (file(&one.replace("temp", "tmp"), "", ""), "tensors[0].kind: unknown kind `tmp`; known are param, buffer"),
-        (file(&tensor(0, 1 << 63, ""), "", ""), "f: tensors[0].bytes (tensor `t0`): 9223372036854775808 is above the limit"),
-        (file(&tensor(0, 4, r#","storage_bytes":9223372036854775808"#), "", ""), "tensors[0].bytes (tensor `t0`): 9223372036854775808 is above"),
+        (
+            file(&tensor(0, 1 << 63, ""), "", ""),
+            "f: tensors[0].bytes (tensor `t0`): 9223372036854775808 is above the limit",
+        ),
+        (
+            file(&tensor(0, 4, r#","storage_bytes":9223372036854775808"#), "", ""),
+            "tensors[0].bytes (tensor `t0`): 9223372036854775808 is above",
+        ),
         (file("{}", "", ""), "tensors[0]: missing field `id`"),
         (node("", "").replace("graph/1", "graph/3"), "f: format `gpumem-corpus-graph/3` is unknown"),
     ] {

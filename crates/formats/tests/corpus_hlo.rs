@@ -200,7 +200,11 @@ fn what_an_asynchronous_op_reads_stays_until_it_is_done() {
     let mut file = File::default();
     file.node("a", "fusion", &[], &[out(8, Some(5))], "");
     file.node("start", "copy-start", &["a"], &[out(8, Some(6)), out(8, Some(5)), out(1, Some(7))], "");
-    file.op("between", &[], &[8]).node("done", "copy-done", &["start"], &[out(8, Some(6))], "").op("r", &["done"], &[1]);
+    file.op("between", &[], &[8]).node("done", "copy-done", &["start"], &[out(8, Some(6))], "").op(
+        "r",
+        &["done"],
+        &[1],
+    );
     let read = file.graph();
     assert_eq!(owner(&read, "start{1}"), "a");
     assert_eq!(owner(&read, "done"), "start{0}");
@@ -236,9 +240,15 @@ fn errors_name_the_place_the_name_and_the_reason() {
     for (error, message) in [
         (with(|f| f.op("b", &["a", "zz"], &[1])), "f: nodes[1].inputs[1] (node `b`): there is no node `zz`"),
         (with(|f| f.op("a", &[], &[1])), "f: nodes[1].name: node `a` is already nodes[0]"),
-        (with(|f| f.alias("t", "tuple", &["a"], &[8, 8])), "f: nodes[1].outputs (node `t`): the inputs bring 1 values and the node lists 2 outputs"),
+        (
+            with(|f| f.alias("t", "tuple", &["a"], &[8, 8])),
+            "f: nodes[1].outputs (node `t`): the inputs bring 1 values and the node lists 2 outputs",
+        ),
         (with(|f| f.take("g", "a", 9)), "f: nodes[1].outputs[0] (node `g`): no value of `a` has this type and shape"),
-        (with(|f| f.alias("g", "get-tuple-element", &[], &[9])), "f: nodes[1].inputs (node `g`): the inputs bring 0 values"),
+        (
+            with(|f| f.alias("g", "get-tuple-element", &[], &[9])),
+            "f: nodes[1].inputs (node `g`): the inputs bring 0 values",
+        ),
         (
             with(|f| f.alias("x", "bitcast", &["y"], &[8]).alias("y", "bitcast", &["x"], &[8])),
             "f: nodes[1].inputs (node `x`): its aliases form a cycle: x -> y -> x",

@@ -46,7 +46,10 @@ fn the_documented_graphs_say_what_the_text_says() {
     let blocks = blocks("json");
     let find = |format: &str| graph(blocks.iter().find(|block| block.contains(&format!("\"{format}\""))).unwrap());
     let ours = find("gpumem-graph/1");
-    assert_eq!(ours.tensors.iter().map(|tensor| tensor.bytes.0).sum::<u64>(), 2 * 32 * 784 * 4 + 784 * 10 * 4 + 3 * 1280 + 4);
+    assert_eq!(
+        ours.tensors.iter().map(|tensor| tensor.bytes.0).sum::<u64>(),
+        2 * 32 * 784 * 4 + 784 * 10 * 4 + 3 * 1280 + 4
+    );
     let torch = find("gpumem-corpus-graph/1");
     assert_eq!(torch.ops.iter().map(|op| op.mutates).collect::<Vec<_>>(), [false, true]);
     let hlo = find("gpumem-corpus-hlo/1");

@@ -68,28 +68,55 @@ fn comments_quotes_line_ends_and_a_byte_order_mark_do_no_harm() {
 fn errors_name_line_column_value_and_reason() {
     let long = format!("id,lower,upper,size\n{},0,1,x", "y".repeat(5000));
     for (text, message) in [
-        ("id,lower,size\na,0,1", "f: line 1: the header has no column `upper`; it must name `id`, `lower`, `upper` and `size`"),
+        (
+            "id,lower,size\na,0,1",
+            "f: line 1: the header has no column `upper`; it must name `id`, `lower`, `upper` and `size`",
+        ),
         ("id,lower,upper,size,size\n", "f: line 1: column `size`: the header names the column twice"),
         ("id,lower,upper,size\n", "f: line 1: there are no rows below the header"),
         ("# c\nid,lower,upper,size\n\n# c\n", "there are no rows below the header"),
         ("id,lower,upper,size\na,0,1\n", "f: line 2: the row has 3 fields and the header 4"),
         ("id,lower,upper,size\na,0,1,1,1\n", "f: line 2: the row has 5 fields and the header 4"),
-        ("id,lower,upper,size\na,0,2,1\nb,zero,1,1", "f: line 3: column `lower`: `zero` is not a whole number from 0 to 2^64 - 1"),
+        (
+            "id,lower,upper,size\na,0,2,1\nb,zero,1,1",
+            "f: line 3: column `lower`: `zero` is not a whole number from 0 to 2^64 - 1",
+        ),
         ("id,lower,upper,size\na,0,,1", "f: line 2: column `upper`: `` is not a whole number"),
         ("id,lower,upper,size\na,-1,2,1", "column `lower`: `-1` is not a whole number"),
         ("id,lower,upper,size\na,+1,2,1", "column `lower`: `+1` is not a whole number"),
         ("id,lower,upper,size\na,0,1e3,1", "column `upper`: `1e3` is not a whole number"),
-        ("id,lower,upper,size\na,0,18446744073709551616,1", "column `upper`: `18446744073709551616` is not a whole number"),
-        ("id,lower,upper,size\r\na,0,2,1\r\nb,3,3,1\r\n", "f: line 3: column `upper`: upper 3 is not above lower 3, so the live range is empty"),
+        (
+            "id,lower,upper,size\na,0,18446744073709551616,1",
+            "column `upper`: `18446744073709551616` is not a whole number",
+        ),
+        (
+            "id,lower,upper,size\r\na,0,2,1\r\nb,3,3,1\r\n",
+            "f: line 3: column `upper`: upper 3 is not above lower 3, so the live range is empty",
+        ),
         ("id,lower,upper,size\na,3,2,1", "column `upper`: upper 2 is not above lower 3"),
         ("id,lower,upper,size\na,0,2,1\n\nb,0,2,0", "f: line 4: column `size`: must be at least 1"),
         ("id,lower,upper,size\na,0,2,1\nb,0,1,0\nc,0,2,1", "f: line 3: column `size`: must be at least 1"),
-        ("id,lower,upper,size\na,0,2,4611686018427387905", "column `size`: 4611686018427387905 is above the limit of 4611686018427387904"),
-        ("id,lower,upper,size\na,0,2,1\n\"b\nb\",0,2,1\na,0,2,1", "f: line 5: column `id`: identifier `a` is already that of row 1"),
+        (
+            "id,lower,upper,size\na,0,2,4611686018427387905",
+            "column `size`: 4611686018427387905 is above the limit of 4611686018427387904",
+        ),
+        (
+            "id,lower,upper,size\na,0,2,1\n\"b\nb\",0,2,1\na,0,2,1",
+            "f: line 5: column `id`: identifier `a` is already that of row 1",
+        ),
         ("id,lower,upper,size,alignment\na,0,2,1,0", "column `alignment`: must be at least 1"),
-        ("id,lower,upper,size,offset\na,0,2,2,18446744073709551615", "column `offset`: offset 18446744073709551615 plus size 2 is more than 2^64 - 1"),
-        ("id,lower,upper,size,alignment,offset\na,0,2,1,8,12", "column `offset`: offset 12 is not a multiple of the alignment 8"),
-        ("id,lower,upper,size,gaps\na,0,9,8,4", "f: line 2: column `gaps`: gap `4`: expected `lower-upper` or `lower-upper@from:to`"),
+        (
+            "id,lower,upper,size,offset\na,0,2,2,18446744073709551615",
+            "column `offset`: offset 18446744073709551615 plus size 2 is more than 2^64 - 1",
+        ),
+        (
+            "id,lower,upper,size,alignment,offset\na,0,2,1,8,12",
+            "column `offset`: offset 12 is not a multiple of the alignment 8",
+        ),
+        (
+            "id,lower,upper,size,gaps\na,0,9,8,4",
+            "f: line 2: column `gaps`: gap `4`: expected `lower-upper` or `lower-upper@from:to`",
+        ),
         ("id,lower,upper,size,gaps\na,0,9,8,1-3@2", "gap `1-3@2`: expected `lower-upper`"),
         ("id,lower,upper,size,gaps\na,0,9,8,3-3", "gap `3-3`: its range is empty"),
         ("id,lower,upper,size,gaps\na,2,9,8,1-3", "gap `1-3`: it reaches out of the live range"),
@@ -112,12 +139,20 @@ fn text_that_is_not_utf8_is_refused_only_in_identifiers() {
 }
 
 #[test]
+fn control_characters_in_identifiers_do_not_make_a_file_binary() {
+    assert_eq!(problem("id,lower,upper,size\na\0\u{1},0,1,1\n").ids, ["a\0\u{1}"]);
+}
+
+#[test]
 fn sizes_that_add_up_beyond_64_bits_are_refused_where_they_do() {
     let rows = |rows: &str| format!("id,lower,upper,size,alignment,offset\n{rows}");
     let big = 1_u64 << 62;
     let error = refusal(rows(&format!("a,0,1,{big},,\nb,0,1,{big},,\nc,2,3,{big},,\nd,4,5,{},,\ne,0,1,1,,", big - 1)));
     assert!(error.contains("line 6: column `size`: the sizes up to this row, with alignment"), "{error}");
-    assert_eq!(problem(rows(&format!("a,0,1,{big},,\nb,0,1,{big},,\nc,2,3,{big},,\nd,4,5,{},,", big - 1))).ids.len(), 4);
+    assert_eq!(
+        problem(rows(&format!("a,0,1,{big},,\nb,0,1,{big},,\nc,2,3,{big},,\nd,4,5,{},,", big - 1))).ids.len(),
+        4
+    );
     // Alignment and fixed offsets count too, so that no planner's sum can overflow.
     assert!(refusal(rows(&format!("a,0,1,{big},{big},\nb,0,1,{big},{big},\nc,0,1,{big},{big},"))).contains("line 4"));
     assert!(refusal(rows(&format!("a,0,1,1,,{}\nb,0,1,1,,", u64::MAX - 2))).contains("line 3"));

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod support;
 #[path = "support/round.rs"]
 mod round;
+mod support;
 
 use std::path::PathBuf;
 
@@ -49,8 +49,26 @@ enum Change {
 fn any_change() -> impl Strategy<Value = Change> {
     let at = any::<prop::sample::Index>;
     let words = vec![
-        "-1", "0", "18446744073709551615", "4611686018427387904", "1e9", "null", "[]", "{}", "\"\"", ",", "\n", "\r", "\"", "#",
-        "\\u0001", "true", "[", "}", "@0:9", "\u{feff}",
+        "-1",
+        "0",
+        "18446744073709551615",
+        "4611686018427387904",
+        "1e9",
+        "null",
+        "[]",
+        "{}",
+        "\"\"",
+        ",",
+        "\n",
+        "\r",
+        "\"",
+        "#",
+        "\\u0001",
+        "true",
+        "[",
+        "}",
+        "@0:9",
+        "\u{feff}",
     ];
     prop_oneof![
         (at(), 1_u8..).prop_map(|(at, mask)| Change::Flip(at, mask)),
@@ -91,7 +109,8 @@ impl Change {
 }
 
 fn any_seed() -> impl Strategy<Value = Vec<u8>> {
-    let all: Vec<Vec<u8>> = files(&root().join("fuzz/corpus"), "").iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let all: Vec<Vec<u8>> =
+        files(&root().join("fuzz/corpus"), "").iter().map(|path| std::fs::read(path).unwrap()).collect();
     prop::sample::select(all)
 }
 

@@ -113,37 +113,91 @@ fn errors_name_the_place_the_name_and_the_reason() {
         (op(r#""x":1"#), "ops[0]: unknown field `x`, expected one of `id`, `name`"),
         (op(r#""kind":"k""#), "ops[0]: duplicate field `kind`"),
         (op(r#""workspace_bytes":-1"#), "ops[0].workspace_bytes: invalid value: integer `-1`, expected u64"),
-        (op(r#""workspace_bytes":4611686018427387905"#), "f: ops[0].workspace_bytes (op `O`): 4611686018427387905 is above the limit"),
+        (
+            op(r#""workspace_bytes":4611686018427387905"#),
+            "f: ops[0].workspace_bytes (op `O`): 4611686018427387905 is above the limit",
+        ),
         (op(r#""after":[0,"q"]"#), "f: ops[0].after[1] (op `O`): there is no op `q`"),
         (op(r#""stream":"s""#), "f: ops[0].stream (op `O`): there is no stream `s`"),
         (op(r#""waits":["e"]"#), "f: ops[0].waits[0] (op `O`): there is no event `e`"),
         (op(r#""records":["e"]"#), "f: ops[0].records[0] (op `O`): there is no event `e`"),
-        (op(r#""in_place":[{"input":"t","output":"t"}]"#), "f: ops[0].in_place[0].input (op `O`): tensor `t` is not an input of the op"),
-        (op(r#""in_place":[{"input":"u","output":"t"}]"#), "f: ops[0].in_place[0].input (op `O`): there is no tensor `u`"),
-        (file(t, r#"{"id":0,"kind":"k","inputs":["t","t",3],"outputs":[]}"#), "f: ops[0].inputs[2] (op `0`): there is no tensor `3`"),
-        (file(t, r#"{"id":0,"kind":"k","inputs":[],"outputs":["T"]}"#), "f: ops[0].outputs[0] (op `0`): there is no tensor `T`"),
-        (file(t, r#"{"id":0,"kind":"k","inputs":[],"outputs":[1.5]}"#), "ops[0].outputs[0]: invalid type: floating point `1.5`, expected an identifier"),
+        (
+            op(r#""in_place":[{"input":"t","output":"t"}]"#),
+            "f: ops[0].in_place[0].input (op `O`): tensor `t` is not an input of the op",
+        ),
+        (
+            op(r#""in_place":[{"input":"u","output":"t"}]"#),
+            "f: ops[0].in_place[0].input (op `O`): there is no tensor `u`",
+        ),
+        (
+            file(t, r#"{"id":0,"kind":"k","inputs":["t","t",3],"outputs":[]}"#),
+            "f: ops[0].inputs[2] (op `0`): there is no tensor `3`",
+        ),
+        (
+            file(t, r#"{"id":0,"kind":"k","inputs":[],"outputs":["T"]}"#),
+            "f: ops[0].outputs[0] (op `0`): there is no tensor `T`",
+        ),
+        (
+            file(t, r#"{"id":0,"kind":"k","inputs":[],"outputs":[1.5]}"#),
+            "ops[0].outputs[0]: invalid type: floating point `1.5`, expected an identifier",
+        ),
         (file(t, r#"{"id":0,"kind":"k","inputs":[]}"#), "ops[0]: missing field `outputs`"),
-        (file(t, r#"{"id":0,"kind":"k","inputs":[],"outputs":[]},{"id":0,"kind":"k","inputs":[],"outputs":[]}"#), "f: ops[1].id: op `0` is already ops[0]"),
+        (
+            file(t, r#"{"id":0,"kind":"k","inputs":[],"outputs":[]},{"id":0,"kind":"k","inputs":[],"outputs":[]}"#),
+            "f: ops[1].id: op `0` is already ops[0]",
+        ),
         (file(&format!("{t},{t}"), ""), "f: tensors[1].id: tensor `t` is already tensors[0]"),
         (tensor(r#""alias_of":"w""#), "f: tensors[1].alias_of (tensor `1`): there is no tensor `w`"),
         (tensor(r#""alias_of":1"#), "f: tensors[1].alias_of (tensor `1`): its aliases form a cycle: 1 -> 1"),
         (tensor(r#""alignment":24"#), "f: tensors[1].alignment (tensor `1`): 24 is not a power of two"),
         (tensor(r#""alignment":0"#), "f: tensors[1].alignment (tensor `1`): 0 is not a power of two"),
-        (tensor(r#""bytes":4611686018427387905"#), "f: tensors[1].bytes (tensor `1`): 4611686018427387905 is above the limit"),
-        (tensor(r#""kind":"weight""#), "tensors[1].kind: unknown kind `weight`; known are parameter, module_state, optimizer_state, constant, input, intermediate"),
-        (tensor(r#""tier_hint":"hot""#), "tensors[1].tier_hint: unknown tier `hot`; known are persistent, cyclic, temporary"),
+        (
+            tensor(r#""bytes":4611686018427387905"#),
+            "f: tensors[1].bytes (tensor `1`): 4611686018427387905 is above the limit",
+        ),
+        (
+            tensor(r#""kind":"weight""#),
+            "tensors[1].kind: unknown kind `weight`; known are parameter, module_state, optimizer_state, constant, input, intermediate",
+        ),
+        (
+            tensor(r#""tier_hint":"hot""#),
+            "tensors[1].tier_hint: unknown tier `hot`; known are persistent, cyclic, temporary",
+        ),
         (file(r#"{"id":0,"dtype":"f33","shape":[]}"#, ""), "tensors[0].dtype: unknown dtype `f33`; known are bool, i4"),
-        (file(r#"{"id":0,"dtype":"opaque","shape":[2]}"#, ""), "f: tensors[0].bytes (tensor `0`): the size of a tensor of type `opaque` can't be worked out"),
-        (file(r#"{"id":0,"dtype":"f32","shape":[4294967296,4294967296]}"#, ""), "f: tensors[0].bytes (tensor `0`): the elements of this shape come to more than 2^64 - 1 bytes"),
-        (file(r#"{"id":0,"dtype":"f32","shape":[1,"n"]}"#, ""), "tensors[0].shape[1]: invalid type: string \"n\", expected u64"),
+        (
+            file(r#"{"id":0,"dtype":"opaque","shape":[2]}"#, ""),
+            "f: tensors[0].bytes (tensor `0`): the size of a tensor of type `opaque` can't be worked out",
+        ),
+        (
+            file(r#"{"id":0,"dtype":"f32","shape":[4294967296,4294967296]}"#, ""),
+            "f: tensors[0].bytes (tensor `0`): the elements of this shape come to more than 2^64 - 1 bytes",
+        ),
+        (
+            file(r#"{"id":0,"dtype":"f32","shape":[1,"n"]}"#, ""),
+            "tensors[0].shape[1]: invalid type: string \"n\", expected u64",
+        ),
         (file("3", ""), "tensors[0]: invalid type: integer `3`, expected an object"),
         (r#"{"format":"gpumem-graph/1","tensors":[]}"#.to_owned(), "f: line 1, column 40: missing field `ops`"),
-        (r#"{"format":"gpumem-graph/1","tensors":{},"ops":[]}"#.to_owned(), "tensors: invalid type: map, expected a list"),
-        (r#"{"format":"gpumem-graph/1","streams":["a","a"],"tensors":[],"ops":[]}"#.to_owned(), "f: streams[1]: stream `a` is already streams[0]"),
-        (r#"{"format":"gpumem-graph/1","tensors":[],"ops":[],"results":[0]}"#.to_owned(), "f: results[0]: there is no tensor `0`"),
-        (r#"{"format":"gpumem-graph/1","tensors":[],"ops":[],"loss":"l"}"#.to_owned(), "f: loss: there is no tensor `l`"),
-        (r#"{"format":"gpumem-graph/2","tensors":[],"ops":[]}"#.to_owned(), "f: format `gpumem-graph/2` is unknown; gpumem reads DSA CSV, gpumem-graph/1"),
+        (
+            r#"{"format":"gpumem-graph/1","tensors":{},"ops":[]}"#.to_owned(),
+            "tensors: invalid type: map, expected a list",
+        ),
+        (
+            r#"{"format":"gpumem-graph/1","streams":["a","a"],"tensors":[],"ops":[]}"#.to_owned(),
+            "f: streams[1]: stream `a` is already streams[0]",
+        ),
+        (
+            r#"{"format":"gpumem-graph/1","tensors":[],"ops":[],"results":[0]}"#.to_owned(),
+            "f: results[0]: there is no tensor `0`",
+        ),
+        (
+            r#"{"format":"gpumem-graph/1","tensors":[],"ops":[],"loss":"l"}"#.to_owned(),
+            "f: loss: there is no tensor `l`",
+        ),
+        (
+            r#"{"format":"gpumem-graph/2","tensors":[],"ops":[]}"#.to_owned(),
+            "f: format `gpumem-graph/2` is unknown; gpumem reads DSA CSV, gpumem-graph/1",
+        ),
     ] {
         let error = refusal(&text);
         assert!(error.starts_with("f: ") && error.contains(message), "{text}\n gave {error:?}\n not {message:?}");
@@ -174,10 +228,14 @@ fn sizes_that_add_up_beyond_64_bits_are_refused_and_aliases_do_not_count() {
     let big = |id: u32, rest: &str| format!(r#"{{"id":{id},"dtype":"u8","shape":[{}]{rest}}}"#, 1_u64 << 62);
     let four: Vec<String> = (0..4).map(|id| big(id, "")).collect();
     let error = refusal(file(&four.join(","), ""));
-    assert_eq!(error, "f: tensors[3].bytes (tensor `3`): the sizes of all tensors and workspaces up to here come to more than 2^64 - 1 bytes");
+    assert_eq!(
+        error,
+        "f: tensors[3].bytes (tensor `3`): the sizes of all tensors and workspaces up to here come to more than 2^64 - 1 bytes"
+    );
     let aliases: Vec<String> = (1..9).map(|id| big(id, r#","alias_of":0"#)).collect();
     assert_eq!(graph(file(&format!("{},{}", big(0, ""), aliases.join(",")), "")).tensors.len(), 9);
-    let workspace = |id: u32| format!(r#"{{"id":{id},"kind":"k","inputs":[],"outputs":[],"workspace_bytes":{}}}"#, 1_u64 << 62);
+    let workspace =
+        |id: u32| format!(r#"{{"id":{id},"kind":"k","inputs":[],"outputs":[],"workspace_bytes":{}}}"#, 1_u64 << 62);
     let ops: Vec<String> = (0..2).map(workspace).collect();
     let error = refusal(file(&four[..2].join(","), &ops.join(",")));
     assert!(error.starts_with("f: ops[1].workspace_bytes (op `1`): the sizes of all tensors"), "{error}");
@@ -235,7 +293,8 @@ fn any_tensor(index: u32) -> impl Strategy<Value = Tensor> {
 }
 
 fn any_op(tensors: u32, ops: u32, streams: u32, events: u32) -> impl Strategy<Value = Op> {
-    let ids = move |count: u32, most: usize| prop::collection::vec(0..count.max(1), 0..if count > 0 { most } else { 1 });
+    let ids =
+        move |count: u32, most: usize| prop::collection::vec(0..count.max(1), 0..if count > 0 { most } else { 1 });
     let lists = (ids(tensors, 4), ids(tensors, 3), ids(events, 3), ids(events, 3), ids(ops, 3));
     let pairs = prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..2);
     (any::<(String, String, bool, Option<u64>)>(), lists, 0..streams.max(1), 0_u64..1 << 40, pairs).prop_map(
@@ -265,24 +324,26 @@ fn any_op(tensors: u32, ops: u32, streams: u32, events: u32) -> impl Strategy<Va
 
 fn any_graph() -> impl Strategy<Value = Graph> {
     let names = || prop::collection::hash_set(any::<String>(), 0..3).prop_map(|names| names.into_iter().collect());
-    (0_u32..6, 0_u32..5, names(), names()).prop_flat_map(|(tensors, ops, streams, events): (_, _, Vec<String>, Vec<String>)| {
-        let op = any_op(tensors, ops, streams.len() as u32, events.len() as u32);
-        let lists = (
-            (0..tensors).map(any_tensor).collect::<Vec<_>>(),
-            prop::collection::vec(op, ops as usize),
-            prop::collection::vec(0..tensors.max(1), 0..if tensors > 0 { 3 } else { 1 }),
-            prop::option::of(0..tensors.max(1)),
-        );
-        (any::<String>(), lists).prop_map(move |(name, (tensors, ops, results, loss))| Graph {
-            name,
-            results: results.into_iter().map(TensorId).collect(),
-            loss: loss.filter(|_| !tensors.is_empty()).map(TensorId),
-            tensors,
-            ops,
-            streams: streams.clone(),
-            events: events.clone(),
-        })
-    })
+    (0_u32..6, 0_u32..5, names(), names()).prop_flat_map(
+        |(tensors, ops, streams, events): (_, _, Vec<String>, Vec<String>)| {
+            let op = any_op(tensors, ops, streams.len() as u32, events.len() as u32);
+            let lists = (
+                (0..tensors).map(any_tensor).collect::<Vec<_>>(),
+                prop::collection::vec(op, ops as usize),
+                prop::collection::vec(0..tensors.max(1), 0..if tensors > 0 { 3 } else { 1 }),
+                prop::option::of(0..tensors.max(1)),
+            );
+            (any::<String>(), lists).prop_map(move |(name, (tensors, ops, results, loss))| Graph {
+                name,
+                results: results.into_iter().map(TensorId).collect(),
+                loss: loss.filter(|_| !tensors.is_empty()).map(TensorId),
+                tensors,
+                ops,
+                streams: streams.clone(),
+                events: events.clone(),
+            })
+        },
+    )
 }
 
 proptest! {

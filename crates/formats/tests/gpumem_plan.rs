@@ -81,12 +81,21 @@ fn errors_name_the_place_the_name_and_the_reason() {
     for (text, message) in [
         (placed("\"death\":2", "\"death\":0"), "f: placements[0].death (placement `a`): death 0 is not after birth 0"),
         (placed("\"bytes\":8", "\"bytes\":0"), "f: placements[0].bytes (placement `a`): must be at least 1"),
-        (placed("\"bytes\":8", "\"bytes\":4611686018427387905"), "placements[0].bytes (placement `a`): 4611686018427387905 is above"),
-        (placed("\"offset\":0", "\"offset\":18446744073709551608"), "placements[0].offset (placement `a`): offset 18446744073709551608 plus 8 bytes"),
+        (
+            placed("\"bytes\":8", "\"bytes\":4611686018427387905"),
+            "placements[0].bytes (placement `a`): 4611686018427387905 is above",
+        ),
+        (
+            placed("\"offset\":0", "\"offset\":18446744073709551608"),
+            "placements[0].offset (placement `a`): offset 18446744073709551608 plus 8 bytes",
+        ),
         (placed("\"offset\":0", "\"offset\":-1"), "placements[0].offset: invalid value: integer `-1`, expected u64"),
         (placed("temporary", "hot"), "placements[0].tier: unknown tier `hot`"),
         (placed("}", ",\"alignment\":0}"), "f: placements[0].alignment (placement `a`): must be at least 1"),
-        (placed("}", ",\"gaps\":[{\"birth\":1,\"death\":3}]}"), "f: placements[0].gaps[0] (placement `a`): it reaches out of the live range"),
+        (
+            placed("}", ",\"gaps\":[{\"birth\":1,\"death\":3}]}"),
+            "f: placements[0].gaps[0] (placement `a`): it reaches out of the live range",
+        ),
         (placed("}", ",\"gaps\":[{\"birth\":1,\"death\":2,\"kept\":[4,9]}]}"), "the bytes it keeps are not a part"),
         (placed("\"offset\":0,", ""), "placements[0]: missing field `offset`"),
         (file("", &format!("{PLACED},{PLACED}")), "f: placements[1].id: placement `a` is already placements[0]"),
@@ -99,8 +108,14 @@ fn errors_name_the_place_the_name_and_the_reason() {
         (file("\"order\":[1,2],", PLACED), "f: order[1]: 2 does not fit an order"),
         (file("\"order\":[0,0],", PLACED), "f: order[1]: 0 does not fit an order"),
         (file("\"status\":\"best\",", PLACED), "duplicate field `status`"),
-        (file("", PLACED).replace("\"optimal\"", "\"best\""), "status: unknown status `best`; known are optimal, feasible, infeasible"),
-        (file("", PLACED).replace("\"load\"", "\"luck\""), "bound_kind: unknown bound_kind `luck`; known are load, aligned-load, fixed, search"),
+        (
+            file("", PLACED).replace("\"optimal\"", "\"best\""),
+            "status: unknown status `best`; known are optimal, feasible, infeasible",
+        ),
+        (
+            file("", PLACED).replace("\"load\"", "\"luck\""),
+            "bound_kind: unknown bound_kind `luck`; known are load, aligned-load, fixed, search",
+        ),
         (file("", PLACED).replace("plan/1", "plan/9"), "f: format `gpumem-plan/9` is unknown"),
     ] {
         let error = refusal(&text);
@@ -123,7 +138,14 @@ fn a_plan_becomes_a_problem_with_every_offset_fixed() {
 fn any_placed(id: String) -> impl Strategy<Value = PlacedBuffer> {
     let kept = |bytes: u64| (0..bytes, 1..=bytes).prop_map(|(a, b)| (Offset(a.min(b - 1)), Offset(b)));
     let gap = (0_u64..100, 1_u64..100);
-    (any::<(String, Option<String>, bool)>(), 1_u64..1 << 40, 0_u64..1 << 40, 1_u64..4096, gap, prop::sample::select(Tier::ALL.to_vec()))
+    (
+        any::<(String, Option<String>, bool)>(),
+        1_u64..1 << 40,
+        0_u64..1 << 40,
+        1_u64..4096,
+        gap,
+        prop::sample::select(Tier::ALL.to_vec()),
+    )
         .prop_flat_map(move |((name, op, fixed), bytes, offset, alignment, (birth, life), tier)| {
             let id = id.clone();
             prop::option::of(prop::option::of(kept(bytes))).prop_map(move |gap| PlacedBuffer {

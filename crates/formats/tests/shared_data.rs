@@ -143,6 +143,15 @@ fn a_torch_file_needs_exactly_what_its_statistics_say() {
 }
 
 #[test]
+fn every_corpus_graph_makes_sense_as_a_program() {
+    let Some(folder) = shared("graphs") else { return };
+    for path in files(&folder, ".graph.json.gz") {
+        let graph = as_graph(read_path(&path, &Limits::default()).unwrap());
+        assert_eq!(lifetime::check(&graph), Ok(()), "{}", path.display());
+    }
+}
+
+#[test]
 fn every_corpus_graph_survives_our_own_form() {
     let Some(folder) = shared("graphs") else { return };
     for path in files(&folder, ".graph.json.gz") {

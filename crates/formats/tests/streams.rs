@@ -95,8 +95,14 @@ fn broken_json_has_a_line_and_a_column() {
     for (text, message) in [
         ("{\n  \"format\" \"x\"}", "f: line 2, column 12: expected `:`"),
         ("{\"format\": \"gpumem-graph/1\",\n \"tensors\": [}", "f: line 2, column 14: tensors[0]: expected value"),
-        ("{\"format\": \"gpumem-graph/1\", \"ops\": [], \"tensors\": []", "f: line 1, column 53: EOF while parsing an object"),
-        ("{\"format\": \"gpumem-graph/1\", \"ops\": [], \"tensors\": []}\nx", "f: line 2, column 1: trailing characters"),
+        (
+            "{\"format\": \"gpumem-graph/1\", \"ops\": [], \"tensors\": []",
+            "f: line 1, column 53: EOF while parsing an object",
+        ),
+        (
+            "{\"format\": \"gpumem-graph/1\", \"ops\": [], \"tensors\": []}\nx",
+            "f: line 2, column 1: trailing characters",
+        ),
         ("{", "f: line 1, column 1: EOF while parsing an object"),
         ("{\"a\": tru}", "f: line 1, column 10: expected ident"),
     ] {
@@ -112,7 +118,10 @@ fn messages_do_no_harm_to_a_terminal() {
     for text in [
         format!("{{\"format\":\"{escape}{}\"}}", "x".repeat(5000)),
         format!("{{\"format\":\"gpumem-graph/1\",\"{escape}{}\":1}}", "x".repeat(5000)),
-        format!("{{\"format\":\"gpumem-graph/1\",\"tensors\":[],\"ops\":[],\"loss\":\"{escape}{}\"}}", "x".repeat(5000)),
+        format!(
+            "{{\"format\":\"gpumem-graph/1\",\"tensors\":[],\"ops\":[],\"loss\":\"{escape}{}\"}}",
+            "x".repeat(5000)
+        ),
         format!("id,lower,upper,size\na,0,1,\u{1b}[2J{}", "x".repeat(5000)),
     ] {
         let error = refusal(text);
@@ -126,7 +135,9 @@ fn deep_nesting_is_refused_or_stepped_over_without_deep_recursion() {
     let deep = 2_000_000;
     let open = "[".repeat(deep);
     assert!(refusal(format!("{{\"format\":{open}")).contains("line 1, column"));
-    assert!(refusal(format!("{{\"format\":\"gpumem-graph/1\",\"tensors\":{open}")).contains("tensors[0]: invalid type"));
+    assert!(
+        refusal(format!("{{\"format\":\"gpumem-graph/1\",\"tensors\":{open}")).contains("tensors[0]: invalid type")
+    );
     let whole = format!("{open}{}", "]".repeat(deep));
     let text = format!("{{\"format\":\"gpumem-graph/1\",\"tensors\":[],\"ops\":[],\"meta\":{whole}}}");
     assert_eq!(read(text).format, Format::Graph);
@@ -134,7 +145,8 @@ fn deep_nesting_is_refused_or_stepped_over_without_deep_recursion() {
 
 #[test]
 fn a_file_cut_off_says_so() {
-    let rows: String = (0..50_000).map(|i: u64| format!("b{i},{},{},{}\n", i % 97, i % 97 + 5, i * 7919 % 10_007 + 1)).collect();
+    let rows: String =
+        (0..50_000).map(|i: u64| format!("b{i},{},{},{}\n", i % 97, i % 97 + 5, i * 7919 % 10_007 + 1)).collect();
     let text = format!("id,lower,upper,size\n{rows}");
     for (bytes, word) in [(gzip(text.as_bytes()), "gzip"), (zstd(text.as_bytes()), "zstd")] {
         for cut in [3, 11, bytes.len() / 2, bytes.len() - 1] {
@@ -210,7 +222,8 @@ fn a_million_rows_are_read_row_by_row() {
             Ok(count)
         }
     }
-    let document = read_stream("rows", b"id,lower,upper,size\n".chain(Rows(0, Vec::new())), &Limits::default()).unwrap();
+    let document =
+        read_stream("rows", b"id,lower,upper,size\n".chain(Rows(0, Vec::new())), &Limits::default()).unwrap();
     assert_eq!(support::as_problem(document).ids.len(), 1_000_000);
 }
 
@@ -270,15 +283,13 @@ fn a_path_that_cannot_be_read_is_named() {
 #[test]
 fn a_file_is_compressed_as_its_name_says_and_named_after_itself() {
     let folder = Folder::new("written");
-    let text = CSV.repeat(1).into_bytes();
-    for (name, compression) in [
-        ("two.dsa.csv", Compression::Plain),
-        ("two.csv.gz", Compression::Gzip),
-        ("two.csv.zst", Compression::Zstd),
-    ] {
+    let text = CSV.as_bytes();
+    for (name, compression) in
+        [("two.dsa.csv", Compression::Plain), ("two.csv.gz", Compression::Gzip), ("two.csv.zst", Compression::Zstd)]
+    {
         let path = folder.0.join(name);
         let mut output = Output::create(&path).unwrap();
-        output.write_all(&text).unwrap();
+        output.write_all(text).unwrap();
         output.finish().unwrap();
         let document = read_path(&path, &Limits::default()).unwrap();
         assert_eq!(document.compression, compression);
@@ -291,7 +302,8 @@ fn a_file_is_compressed_as_its_name_says_and_named_after_itself() {
 fn a_long_zstd_file_is_several_frames_and_comes_back() {
     let folder = Folder::new("frames");
     let path = folder.0.join("long.csv.zst");
-    let rows: String = (0..400_000_u64).map(|i| format!("{i},{},{},{}\n", i % 97, i % 97 + 5, i * 7919 % 10_007 + 1)).collect();
+    let rows: String =
+        (0..400_000_u64).map(|i| format!("{i},{},{},{}\n", i % 97, i % 97 + 5, i * 7919 % 10_007 + 1)).collect();
     let mut output = Output::create(&path).unwrap();
     write!(output, "id,lower,upper,size\n{rows}").unwrap();
     output.finish().unwrap();
@@ -333,6 +345,9 @@ fn a_link_stays_a_link_and_a_device_is_written_to() {
     null.write_all(b"x").unwrap();
     null.finish().unwrap();
     assert!(!std::path::Path::new("/dev/null").is_file());
+    let mut full = Output::create("/dev/full").unwrap();
+    let error = full.write_all(&vec![b'x'; 1 << 20]).unwrap_err().to_string();
+    assert!(error.starts_with("/dev/full: No space left"), "{error}");
     let mut full = Output::create("/dev/full").unwrap();
     full.write_all(b"x").unwrap();
     assert!(full.finish().unwrap_err().to_string().starts_with("/dev/full: can't write: No space left"));

@@ -26,8 +26,10 @@ pub(crate) fn read(input: &mut Input<'_>) -> Result<Graph> {
     let at = At { file: input.file() };
     let raw: RawModule<'_> = json::parse(input.text(), at.file)?;
     let module = Module::new(&raw, at)?;
-    let mut graph =
-        Graph { name: raw.name.as_ref().map_or_else(|| document::stem(at.file), ToString::to_string), ..Graph::default() };
+    let mut graph = Graph {
+        name: raw.name.as_ref().map_or_else(|| document::stem(at.file), ToString::to_string),
+        ..Graph::default()
+    };
     let made = make_tensors(&module, &mut graph, at)?;
     let values = Values::new(&module, &made, &mut graph, at)?;
     make_ops(&module, &values, &made, &mut graph, at)?;
@@ -96,7 +98,11 @@ fn make_tensors(module: &Module<'_>, graph: &mut Graph, at: At<'_>) -> Result<Ma
         }
         let limit = u64::from(u32::MAX);
         let Ok(first) = u32::try_from(graph.tensors.len() + node.outputs.0.len()) else {
-            return Err(at.fault(format!("nodes[{index}]"), module.label(index), Fault::TooMany { what: "tensors", limit }));
+            return Err(at.fault(
+                format!("nodes[{index}]"),
+                module.label(index),
+                Fault::TooMany { what: "tensors", limit },
+            ));
         };
         made.first_tensor[index as usize] = Some(TensorId(first - node.outputs.0.len() as u32));
         for (output, position) in node.outputs.0.iter().zip(0_u32..) {

@@ -71,7 +71,8 @@ impl<'a> Module<'a> {
         let mut positions: HashMap<&str, u32> = HashMap::with_capacity(raw.nodes.0.len());
         for (node, position) in raw.nodes.0.iter().zip(0_u32..) {
             if let Some(first) = positions.insert(&node.name, position) {
-                let fault = Fault::Duplicate { what: "node", id: node.name.to_string(), first: format!("nodes[{first}]") };
+                let fault =
+                    Fault::Duplicate { what: "node", id: node.name.to_string(), first: format!("nodes[{first}]") };
                 return Err(at.fault(format!("nodes[{position}].name"), "", fault));
             }
         }
@@ -81,9 +82,10 @@ impl<'a> Module<'a> {
                 at.fault(place, label, Fault::Dangling { what: "node", id: name.to_owned() })
             })
         };
-        let inputs = raw.nodes.0.iter().enumerate().map(|(node, raw)| {
-            raw.inputs.0.iter().enumerate().map(|(item, name)| find(node, item, name)).collect()
-        });
+        let inputs =
+            raw.nodes.0.iter().enumerate().map(|(node, raw)| {
+                raw.inputs.0.iter().enumerate().map(|(item, name)| find(node, item, name)).collect()
+            });
         let inputs = inputs.collect::<Result<_>>()?;
         // The corpus marks the root; a computation ends with it.
         let marked = raw.nodes.0.iter().position(|node| node.root);

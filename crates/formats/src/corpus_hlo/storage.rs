@@ -93,9 +93,8 @@ pub(super) fn update_donated(module: &Module<'_>, values: &Values, made: &Made, 
             continue;
         };
         let parameter = donations.parameters.get(&alloc).copied();
-        let is_equal = |parameter: &TensorId| {
-            graph.tensors[parameter.index()].bytes == graph.tensors[tensor.index()].bytes
-        };
+        let is_equal =
+            |parameter: &TensorId| graph.tensors[parameter.index()].bytes == graph.tensors[tensor.index()].bytes;
         if let (Some(parameter), None) = (parameter.filter(is_equal), graph.tensors[tensor.index()].alias_of) {
             donations.parameters.remove(&alloc);
             graph.tensors[tensor.index()].alias_of = Some(parameter);

@@ -21,8 +21,7 @@ enum Column {
 }
 
 impl Column {
-    const ALL: [Self; 7] =
-        [Self::Id, Self::Lower, Self::Upper, Self::Size, Self::Alignment, Self::Offset, Self::Gaps];
+    const ALL: [Self; 7] = [Self::Id, Self::Lower, Self::Upper, Self::Size, Self::Alignment, Self::Offset, Self::Gaps];
     const REQUIRED: [Self; 4] = [Self::Id, Self::Lower, Self::Upper, Self::Size];
 
     fn name(self) -> &'static str {

@@ -48,7 +48,8 @@ pub(crate) fn read(input: &mut Input<'_>, limits: &Limits) -> Result<NamedProble
     if rows.ids.is_empty() {
         return Err(at(records.line, None, CsvProblem::NoRows));
     }
-    let (ids, zero_size) = rows.take_zero_sizes().map_err(|line| at(line, Some(Column::Size.name()), CsvProblem::Zero))?;
+    let (ids, zero_size) =
+        rows.take_zero_sizes().map_err(|line| at(line, Some(Column::Size.name()), CsvProblem::Zero))?;
     Ok(NamedProblem {
         name: document::stem(&file),
         ids,
@@ -76,11 +77,7 @@ impl Records {
     }
 
     /// Goes to the next record; false when there is none.
-    fn advance(
-        &mut self,
-        input: &mut Input<'_>,
-        at: &impl Fn(u64, Option<&str>, CsvProblem) -> Error,
-    ) -> Result<bool> {
+    fn advance(&mut self, input: &mut Input<'_>, at: &impl Fn(u64, Option<&str>, CsvProblem) -> Error) -> Result<bool> {
         let (mut used, mut fields) = (0, 0);
         loop {
             let chunk = match input.fill_buf() {

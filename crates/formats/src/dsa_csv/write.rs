@@ -17,7 +17,11 @@ pub fn write_csv(problem: &NamedProblem, out: impl Write) -> Result<()> {
         let what = format!("the {count} separations between streams");
         return Err(Error::NotCarried { format: Format::DsaCsv, what });
     }
-    write_rows(problem, &mut BufWriter::new(out)).map_err(|source| Error::Io { file: problem.name.clone(), action: "write", source })
+    write_rows(problem, &mut BufWriter::new(out)).map_err(|source| Error::Io {
+        file: problem.name.clone(),
+        action: "write",
+        source,
+    })
 }
 
 fn write_rows(problem: &NamedProblem, out: &mut impl Write) -> io::Result<()> {

@@ -5,11 +5,11 @@ use lifetime::{Bytes, DType, EventId, Graph, InPlace, Op, OpId, StreamId, Tensor
 use serde::de::IgnoredAny;
 
 use crate::error::Fault;
+use crate::graph_checks::{self, Places};
 use crate::ids::{At, Positions, name_positions};
 use crate::input::Input;
 use crate::json::{self, Id, Items, Text, record};
 use crate::words::Spelled;
-use crate::graph_checks::{self, Places};
 use crate::{Result, document};
 
 record! {
@@ -74,7 +74,10 @@ pub(crate) fn read(input: &mut Input<'_>) -> Result<Graph> {
         events: name_positions(&raw.events.0, "events", "event", at)?,
         at,
     };
-    let mut graph = Graph { name: raw.name.as_ref().map_or_else(|| document::stem(at.file), ToString::to_string), ..Graph::default() };
+    let mut graph = Graph {
+        name: raw.name.as_ref().map_or_else(|| document::stem(at.file), ToString::to_string),
+        ..Graph::default()
+    };
     for (index, tensor) in raw.tensors.0.iter().enumerate() {
         graph.tensors.push(names.tensor(index, tensor)?);
     }

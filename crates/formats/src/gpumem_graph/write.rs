@@ -6,9 +6,9 @@ use std::io::{self, BufWriter, Write};
 use lifetime::{EventId, Graph, InPlace, Op, StreamId, Tensor, TensorId};
 use serde::Serialize;
 
+use crate::graph_checks::{self, Places};
 use crate::ids::At;
 use crate::words::Word;
-use crate::graph_checks::{self, Places};
 use crate::{Error, Format, Result};
 
 /// Writes a graph as `gpumem-graph/1`. Reading it back gives the same graph.
@@ -18,7 +18,11 @@ use crate::{Error, Format, Result};
 /// or events of one name, a size or alignment that the format refuses.
 pub fn write_graph(graph: &Graph, out: impl Write) -> Result<()> {
     check(graph)?;
-    write_all(graph, &mut BufWriter::new(out)).map_err(|source| Error::Io { file: graph.name.clone(), action: "write", source })
+    write_all(graph, &mut BufWriter::new(out)).map_err(|source| Error::Io {
+        file: graph.name.clone(),
+        action: "write",
+        source,
+    })
 }
 
 /// Refuses what [`read`](super::read) would refuse.
@@ -64,9 +68,8 @@ fn pairs_are_own(op: &Op) -> bool {
     let (mut inputs, mut outputs) = (op.inputs.clone(), op.outputs.clone());
     inputs.sort_unstable();
     outputs.sort_unstable();
-    let is_own = |pair: &InPlace| {
-        inputs.binary_search(&pair.input).is_ok() && outputs.binary_search(&pair.output).is_ok()
-    };
+    let is_own =
+        |pair: &InPlace| inputs.binary_search(&pair.input).is_ok() && outputs.binary_search(&pair.output).is_ok();
     op.in_place.iter().all(is_own)
 }
 
@@ -180,7 +183,8 @@ fn is_zero(bytes: &u64) -> bool {
 
 impl<'a> OpRow<'a> {
     fn new(graph: &'a Graph, op: &'a Op, id: u32) -> Self {
-        let event_names = |events: &[EventId]| events.iter().map(|event| graph.events[event.index()].as_str()).collect();
+        let event_names =
+            |events: &[EventId]| events.iter().map(|event| graph.events[event.index()].as_str()).collect();
         // The first stream is the default.
         let stream = (op.stream != StreamId(0)).then(|| graph.streams[op.stream.index()].as_str());
         let pairs = op.in_place.iter().map(|pair| PairRow { input: pair.input.0, output: pair.output.0 });

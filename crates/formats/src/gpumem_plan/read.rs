@@ -98,11 +98,9 @@ fn label(id: &str) -> String {
 
 fn placed(index: usize, raw: RawPlacement<'_>, end: u64, at: At<'_>) -> Result<PlacedBuffer> {
     let id = raw.id.to_string();
-    let refuse = |field: &str, fault| Err::<PlacedBuffer, Error>(at.fault(
-        format!("placements[{index}].{field}"),
-        label(&id),
-        fault,
-    ));
+    let refuse = |field: &str, fault| {
+        Err::<PlacedBuffer, Error>(at.fault(format!("placements[{index}].{field}"), label(&id), fault))
+    };
     let (birth, death) = (raw.birth, raw.death);
     if death <= birth {
         return refuse("death", Fault::EmptyRange { birth, death });
@@ -177,7 +175,8 @@ fn read_order(raw: &[u64], at: At<'_>) -> Result<Vec<OpId>> {
     let mut seen = vec![false; raw.len()];
     let mut order = Vec::with_capacity(raw.len());
     for (index, &op) in raw.iter().enumerate() {
-        let is_new = usize::try_from(op).ok().and_then(|op| seen.get_mut(op)).is_some_and(|seen| !std::mem::replace(seen, true));
+        let is_new =
+            usize::try_from(op).ok().and_then(|op| seen.get_mut(op)).is_some_and(|seen| !std::mem::replace(seen, true));
         match u32::try_from(op) {
             Ok(op) if is_new => order.push(OpId(op)),
             _ => return Err(at.fault(format!("order[{index}]"), "", Fault::BadOrder(op))),

@@ -13,8 +13,11 @@ use crate::{Error, Format, Result};
 /// # Errors
 /// The writer failed.
 pub fn write_plan(plan: &Plan, out: impl Write) -> Result<()> {
-    write_all(plan, &mut BufWriter::new(out))
-        .map_err(|source| Error::Io { file: plan.name.clone(), action: "write", source })
+    write_all(plan, &mut BufWriter::new(out)).map_err(|source| Error::Io {
+        file: plan.name.clone(),
+        action: "write",
+        source,
+    })
 }
 
 #[derive(Serialize)]
