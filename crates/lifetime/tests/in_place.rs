@@ -135,6 +135,18 @@ fn an_output_that_is_read_first_elsewhere_is_left_alone() {
 }
 
 #[test]
+fn an_input_that_the_op_also_writes_in_place_is_kept() {
+    let mut b = Builder::default();
+    let x = b.op("x", &[], 8);
+    let written = b.mutate("op", x, &[]);
+    let y = b.tensor("y", 8);
+    b.last().outputs.push(y);
+    b.last().in_place = vec![pair(x, y)];
+    b.op("reader", &[y], 8);
+    assert!(run(&b).in_place.is_empty(), "{written:?} and y would be written over each other");
+}
+
+#[test]
 fn a_much_smaller_output_does_not_keep_a_large_input_alive() {
     for (bytes, is_taken) in [(100, true), (88, true), (87, false), (1, false)] {
         let mut b = Builder::default();

@@ -80,6 +80,24 @@ fn a_tensor_handed_to_another_stream_counts_as_a_wait() {
 }
 
 #[test]
+fn parts_of_a_whole_are_separated_from_what_only_one_of_their_makers_knows_to_be_dead() {
+    let mut b = two_streams();
+    let before = b.op("before", &[], 8);
+    let left = b.op("left", &[before], 4);
+    let right = b.op("right", &[], 4);
+    b.last().stream = StreamId(1);
+    let whole = b.op("whole", &[left, right], 8);
+    b.graph.tensors[left.index()].alias_of = Some(whole);
+    b.graph.tensors[right.index()].alias_of = Some(whole);
+    b.op("reader", &[whole], 8);
+    let analysis = analyse(&b.graph, &AnalysisOptions::default()).unwrap();
+    assert_eq!(separated(&analysis), [], "whole begins while `before` is live");
+    b.graph.ops[1].inputs.clear();
+    let analysis = analyse(&b.graph, &AnalysisOptions::default()).unwrap();
+    assert_eq!(separated(&analysis), [("before", "whole")], "the maker of `right` knows nothing of `before`");
+}
+
+#[test]
 fn one_stream_needs_no_separations_whatever_it_is_called() {
     let mut b = two_streams();
     b.op("x", &[], 8);

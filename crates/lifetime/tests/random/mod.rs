@@ -117,8 +117,8 @@ fn draws() -> impl Strategy<Value = Draw> {
         })
 }
 
-/// Valid graphs of up to `ops` ops on up to `streams` streams: with views, writes in place, in-place pairs, empty
-/// tensors, workspaces, several outputs, events and plain orders.
+/// Valid graphs of up to `ops` ops, and one more, on up to `streams` streams: with views, writes in place, in-place
+/// pairs, empty tensors, workspaces, several outputs, events, plain orders, and parts of a whole that is made last.
 pub(crate) fn graphs(ops: usize, streams: u32) -> impl Strategy<Value = Graph> {
     (vec(draws(), 1..=ops), 1..=streams).prop_map(|(draws, streams)| {
         let mut b = Builder::default();
@@ -126,6 +126,7 @@ pub(crate) fn graphs(ops: usize, streams: u32) -> impl Strategy<Value = Graph> {
         b.graph.streams = (0..streams).map(|stream| format!("stream {stream}")).collect();
         b.input("unused", 5, TensorKind::Input);
         let mut known = vec![b.input("weight", 30, TensorKind::Parameter), b.input("batch", 20, TensorKind::Input)];
+        let mut parts = Vec::new();
         for (index, draw) in draws.iter().enumerate() {
             let mut inputs: Vec<TensorId> = draw.inputs.iter().map(|input| *input.get(&known)).collect();
             let name = format!("op {index}");
@@ -147,6 +148,9 @@ pub(crate) fn graphs(ops: usize, streams: u32) -> impl Strategy<Value = Graph> {
             if matches!(draw.form, 7..) {
                 b.last().inputs = draw.inputs.iter().map(|input| *input.get(&known)).collect();
             }
+            if draw.form == 9 {
+                parts.push(made);
+            }
             known.push(made);
             b.last().workspace = Bytes(draw.workspace);
             b.last().stream = StreamId(draw.stream % streams);
@@ -162,6 +166,13 @@ pub(crate) fn graphs(ops: usize, streams: u32) -> impl Strategy<Value = Graph> {
             }
             if draw.is_result {
                 b.graph.results.push(made);
+            }
+        }
+        if parts.len() > 1 {
+            let bytes = parts.iter().map(|id| b.graph.tensors[id.index()].bytes.0).sum();
+            let whole = b.op("whole", &parts, bytes);
+            for part in parts {
+                b.graph.tensors[part.index()].alias_of = Some(whole);
             }
         }
         b.graph
