@@ -122,8 +122,10 @@ async function start() {
 
   // ---- search ----
 
+  let sought = "";
   function find() {
-    const wanted = field.value.trim().toLowerCase();
+    sought = field.value;
+    const wanted = sought.trim().toLowerCase();
     hit = -1;
     if (!wanted) {
       hits = [];
@@ -166,7 +168,7 @@ async function start() {
     if (event.key === "Enter") {
       event.preventDefault();
       clearTimeout(waiting);
-      if (!view.hits || hit < 0) find();
+      if (sought !== field.value) find();
       nextHit(event.shiftKey ? -1 : 1);
     } else if (event.key === "Escape") {
       event.preventDefault();

@@ -185,36 +185,24 @@ class ThinCells {
   blend(raster) {
     if (this.isEmpty) return;
     const { size, width, height, stride, cells, sums, touched } = this;
-    const { px } = raster;
     sums.fill(0);
     let hasAny = false;
     for (let y = 0; y < height; y++) {
       if (touched[y]) hasAny = this.addRow(y * stride);
       if (!hasAny) continue;
-      const bottom = Math.min(raster.height, (y + 1) * size);
+      const top = y * size;
+      const bottom = Math.min(raster.height, top + size);
       for (let x = 0; x < width; x++) {
         const part = sums[x * 4];
         if (part <= 0) continue;
-        const share = part >= 65536 ? 1 : part * 2 ** -16;
+        const share = part >= 65536 ? 256 : part >> 8;
         const inverse = 1 / part;
-        const red = sums[x * 4 + 1] * inverse;
-        const green = sums[x * 4 + 2] * inverse;
-        const blue = sums[x * 4 + 3] * inverse;
+        const red = (sums[x * 4 + 1] * inverse) | 0;
+        const green = (sums[x * 4 + 2] * inverse) | 0;
+        const blue = (sums[x * 4 + 3] * inverse) | 0;
         const right = Math.min(raster.width, (x + 1) * size);
-        for (let v = y * size; v < bottom; v++) {
-          for (let i = v * raster.width + x * size; i < v * raster.width + right; i++) {
-            const under = px[i];
-            if (under >>> 24 === 0) {
-              // However thin, it leaves a trace.
-              const alpha = Math.max(30, share * 255);
-              px[i] = (alpha << 24) | (blue << 16) | (green << 8) | red;
-            } else {
-              const r = under & 255;
-              const g = (under >>> 8) & 255;
-              const b = (under >>> 16) & 255;
-              px[i] = 0xff000000 | ((b + (blue - b) * share) << 16) | ((g + (green - g) * share) << 8) | (r + (red - r) * share);
-            }
-          }
+        for (let row = top; row < bottom; row++) {
+          mixCells(raster.px, row * raster.width + x * size, row * raster.width + right, red, green, blue, share);
         }
       }
     }
@@ -243,6 +231,27 @@ class ThinCells {
     }
     cells.fill(0, row, row + stride);
     return any !== 0;
+  }
+}
+
+// Mixes `share` of 256 parts of a colour into the pixels from `at` to `end`.
+function mixCells(px, at, end, red, green, blue, share) {
+  for (; at < end; at++) {
+    const under = px[at];
+    if (under >>> 24 === 0) {
+      // However thin, it leaves a trace.
+      const alpha = share > 255 ? 255 : share < 30 ? 30 : share;
+      px[at] = (alpha << 24) | (blue << 16) | (green << 8) | red;
+    } else {
+      const r = under & 255;
+      const g = (under >>> 8) & 255;
+      const b = (under >>> 16) & 255;
+      px[at] =
+        0xff000000 |
+        ((b + (((blue - b) * share) >> 8)) << 16) |
+        ((g + (((green - g) * share) >> 8)) << 8) |
+        (r + (((red - r) * share) >> 8));
+    }
   }
 }
 

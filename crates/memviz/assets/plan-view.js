@@ -130,9 +130,10 @@ class PlanView {
     const ratio = Math.min(3, window.devicePixelRatio || 1);
     const narrow = width < 640;
     const snap = (value) => Math.round(value * ratio) / ratio;
-    const [left, right, foot, gap] = [narrow ? 64 : 88, narrow ? 10 : 24, 46, 16];
+    const [left, right, foot, gap] = [narrow ? 70 : 88, narrow ? 12 : 24, 46, 16];
     const strip = snap(Math.min(132, Math.max(44, height * 0.17)));
     const box = {
+      narrow,
       width,
       height,
       ratio,
@@ -234,7 +235,8 @@ class PlanView {
     const { width, height, ratio } = this.box;
     const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
     if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
-    const context = canvas.getContext("2d");
+    // Its pixels come from memory frame by frame, so it is best kept there.
+    const context = canvas.getContext("2d", { willReadFrequently: canvas === this.base });
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     context.lineWidth = 1;
@@ -387,6 +389,7 @@ class PlanView {
     context.fillStyle = colors.muted;
     const base = times.base === null ? "" : `, from ${grouped(times.base)}`;
     context.fillText(plan.facts.timeTitle + base, plot.x + plot.w / 2, foot + 32);
+    if (this.box.narrow) return;
     context.save();
     context.translate(12, plot.y + plot.h / 2);
     context.rotate(-Math.PI / 2);
@@ -420,8 +423,8 @@ class PlanView {
     const inside = lines.filter(({ y }) => y >= place.y - 1 && y <= place.y + place.h + 1);
     for (const { key, y } of inside) {
       context.setLineDash(LINE_DASHES[key]);
-      context.lineWidth = 3.5;
-      context.globalAlpha = 0.55;
+      context.lineWidth = 4;
+      context.globalAlpha = 0.5;
       context.strokeStyle = colors.plot;
       const path = () => {
         context.beginPath();
@@ -431,7 +434,7 @@ class PlanView {
       };
       path();
       context.globalAlpha = 1;
-      context.lineWidth = 1.5;
+      context.lineWidth = 2;
       context.strokeStyle = colors[key];
       path();
     }

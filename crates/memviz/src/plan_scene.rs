@@ -289,7 +289,7 @@ impl Drawing<'_> {
         lines.sort_by_key(|line| std::cmp::Reverse(line.1));
         for &(_, byte, color, dashes) in &lines {
             let y = y(byte).round();
-            self.items.push(Item::Line { from: (place.x, y), to: (place.right(), y), color, width: 1.5, dashes });
+            self.items.push(Item::Line { from: (place.x, y), to: (place.right(), y), color, width: 2.0, dashes });
         }
         if !is_named {
             return;

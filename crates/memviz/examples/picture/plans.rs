@@ -11,6 +11,7 @@ pub(crate) fn from_source(source: &str) -> Result<Plan, Box<dyn Error>> {
         Some(("synthetic", count)) => Ok(synthetic(count.parse()?)),
         _ => match source {
             "empty" => Ok(finish("empty", Vec::new())),
+            "one" => Ok(finish("one", vec![buffer("only", (5, 6), 1, 0, Tier::Cyclic)])),
             "small" => Ok(small()),
             "hostile" => Ok(hostile()),
             "extreme" => Ok(extreme()),
