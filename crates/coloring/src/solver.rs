@@ -84,6 +84,11 @@ const SEARCH_BUFFERS: usize = 6_000;
 /// Room for the exact search's recursion, one level a buffer.
 const STACK_BYTES: usize = 256 << 20;
 
+/// Above this many buffers the first answer is the one that is gentlest to the cache.
+const MANY_BUFFERS: usize = 200_000;
+
+const BY_ARRIVAL: (Order, Ties, Decoder) = (Order::Arrival, Ties::Number, LOWEST);
+
 /// Placements of all buffers that are tried first, cheapest and most often best in front.
 const FIRST: [(Order, Ties, Decoder); 9] = [
     (Order::Pressure, Ties::Life, LOWEST),
@@ -92,20 +97,14 @@ const FIRST: [(Order, Ties, Decoder); 9] = [
     (Order::Tightness, Ties::Birth, LOWEST),
     (Order::Life, Ties::Number, LOWEST),
     (Order::Area, Ties::Number, LOWEST),
-    (Order::Arrival, Ties::Number, LOWEST),
+    BY_ARRIVAL,
     (Order::Size, Ties::Life, LOWEST),
     (Order::Departure, Ties::Life, LOWEST),
 ];
 
 /// Dearer ones, tried where none of the first reached the bound. With the first they contain every baseline, so that no
-/// plan is above one.
+/// plan is above one as long as the budget lasts for them: up to 130 000 buffers with the default.
 const SECOND: [(Order, Ties, Decoder); 13] = [
-    (Order::Area, Ties::Life, Decoder::Skyline),
-    (Order::Life, Ties::Number, Decoder::Skyline),
-    (Order::Pressure, Ties::Life, Decoder::Skyline),
-    (Order::Size, Ties::Number, Decoder::Skyline),
-    (Order::Departure, Ties::Life, Decoder::Skyline),
-    (Order::Arrival, Ties::Life, Decoder::Skyline),
     (Order::Pressure, Ties::Life, BEST),
     (Order::Size, Ties::Number, BEST),
     (Order::Area, Ties::Number, BEST),
@@ -113,6 +112,12 @@ const SECOND: [(Order, Ties, Decoder); 13] = [
     (Order::Arrival, Ties::Number, BEST),
     (Order::Tightness, Ties::Birth, BEST),
     (Order::Size, Ties::Life, BEST),
+    (Order::Area, Ties::Life, Decoder::Skyline),
+    (Order::Life, Ties::Number, Decoder::Skyline),
+    (Order::Pressure, Ties::Life, Decoder::Skyline),
+    (Order::Size, Ties::Number, Decoder::Skyline),
+    (Order::Departure, Ties::Life, Decoder::Skyline),
+    (Order::Arrival, Ties::Life, Decoder::Skyline),
 ];
 
 /// Where the lines of [`Promotion`] start.
@@ -154,11 +159,6 @@ pub fn solve(
 ) -> Result<Solution, Error> {
     let instance = Instance::new(problem)?;
     check_fixed(problem)?;
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(options.threads)
-        .stack_size(STACK_BYTES)
-        .build()
-        .map_err(|e| Error::Internal { what: format!("no threads: {e}") })?;
     let mut solver = Solver {
         instance: &instance,
         bound: bounds::bound(&instance),
@@ -170,7 +170,15 @@ pub fn solve(
         best: Best { offsets: Vec::new(), peak: u64::MAX, solver: "none" },
         on_better,
     };
-    pool.install(|| solver.run());
+    solver.place_first();
+    if !solver.is_done() {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(options.threads)
+            .stack_size(STACK_BYTES)
+            .build()
+            .map_err(|e| Error::Internal { what: format!("no threads: {e}") })?;
+        pool.install(|| solver.run());
+    }
     let Solver { bound, best, nodes, .. } = solver;
     let mut offsets: Vec<Offset> = best.offsets.into_iter().map(Offset).collect();
     let holes_before = holes::measure(problem, &offsets);
@@ -243,7 +251,6 @@ struct Solver<'a> {
 
 impl Solver<'_> {
     fn run(&mut self) {
-        self.place_first();
         if self.capacity.is_some_and(|capacity| self.bound.bytes > capacity) {
             // Nothing fits, so nobody will use the plan: the first answer shows why.
             return;
@@ -336,7 +343,9 @@ impl Solver<'_> {
 
     /// The first answer, waited for whatever the limits say.
     fn place_first(&mut self) {
-        let (order, ties, decoder) = FIRST[0];
+        // So many buffers don't fit into the cache; in order of arrival neighbours in time are at least placed together.
+        let rule = if self.instance.len() > MANY_BUFFERS { BY_ARRIVAL } else { FIRST[0] };
+        let (order, ties, decoder) = rule;
         self.nodes += decoder.nodes(self.instance);
         if let Ok(offsets) = decoder.place(self.instance, &order.sort(self.instance, ties), u64::MAX) {
             self.offer("greedy", offsets);
@@ -348,7 +357,13 @@ impl Solver<'_> {
             return;
         }
         let instance = self.instance;
-        let rules: Vec<_> = rules.iter().copied().filter(|rule| self.can_decode(rule.2)).collect();
+        let mut left = self.node_limit.saturating_sub(self.nodes);
+        let mut affordable = |rule: &(Order, Ties, Decoder)| {
+            let is_affordable = rule.2.nodes(instance) <= left;
+            left -= if is_affordable { rule.2.nodes(instance) } else { 0 };
+            is_affordable
+        };
+        let rules = rules.iter().copied().filter(|rule| self.can_decode(rule.2)).filter(&mut affordable).collect();
         self.race(solver, self.bound.bytes, rules, |&mut (order, ties, decoder), _| {
             let placed = decoder.place(instance, &order.sort(instance, ties), u64::MAX);
             (placed.ok(), decoder.nodes(instance))

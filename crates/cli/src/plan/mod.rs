@@ -22,7 +22,7 @@ use crate::plan::progress::Spinner;
 use crate::quantity::Took;
 
 /// Baselines place every buffer eight times over; above this many they would take longer than the plan.
-const BASELINE_BUFFERS: usize = 200_000;
+const BASELINE_BUFFERS: usize = 100_000;
 
 /// Everything that is reported, in words or as JSON.
 struct Report<'a> {
@@ -108,7 +108,7 @@ fn compare(
         return Ok((Vec::new(), Some("not asked for")));
     }
     if planned.arena.buffers.len() > BASELINE_BUFFERS {
-        return Ok((Vec::new(), Some("not run: more than 200 000 buffers")));
+        return Ok((Vec::new(), Some("not run: more than 100 000 buffers")));
     }
     spinner.say("comparing with other planners' rules");
     let above =
