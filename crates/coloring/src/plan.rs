@@ -2,7 +2,6 @@
 
 use lifetime::{Bytes, HalfStep, LiveRange, Offset, OpId, Tier};
 
-use crate::instance::align_up;
 use crate::{Buffer, Gap, Problem};
 
 /// How good a plan is known to be.
@@ -140,7 +139,8 @@ impl Plan {
         let is_apart = packed_apart(&self.buffers);
         let numbers: Vec<u32> =
             (0..self.buffers.len() as u32).filter(|&i| !is_apart(&self.buffers[i as usize])).collect();
-        let base = arena_base(&self.buffers);
+        // Out of reach only for a plan that nobody checked; then nothing lies above it, and checks will say so.
+        let base = arena_base(&self.buffers).unwrap_or(Offset(1 << 63));
         let rest = numbers.iter().map(|&i| &self.buffers[i as usize]);
         let offsets = rest.clone().map(|b| Offset(b.offset.0.saturating_sub(base.0))).collect();
         let problem = Problem {
@@ -172,19 +172,22 @@ pub(crate) fn packed_apart(buffers: &[PlacedBuffer]) -> impl Fn(&PlacedBuffer) -
     move |buffer| buffer.tier == Tier::Persistent && !any_fixed
 }
 
-/// Where the arena above the persistent buffers begins: at their end, rounded up to every alignment above.
-pub(crate) fn arena_base(buffers: &[PlacedBuffer]) -> Offset {
+/// Where the arena above the packed buffers begins: at their end, rounded up to every alignment above, which need not
+/// divide each other. `None` if that is out of reach.
+pub(crate) fn arena_base(buffers: &[PlacedBuffer]) -> Option<Offset> {
     let is_apart = packed_apart(buffers);
     let packed = buffers.iter().filter(|b| is_apart(b));
-    let end = packed.map(|b| b.offset.0.saturating_add(b.bytes.0)).max().unwrap_or(0);
-    let rest = buffers.iter().filter(|b| !is_apart(b));
-    // Alignments need not divide each other, and then no beginning but a common multiple suits all; that is at most
-    // their product, so rare mixtures are bounded by giving up on padding that would cost more than it is worth.
-    let unit = rest.map(|b| b.alignment).fold(1_u64, |unit, alignment| {
-        let common = u128::from(unit) / u128::from(divisor(unit, alignment)) * u128::from(alignment);
-        u64::try_from(common).unwrap_or(unit)
-    });
-    Offset(if end == 0 { 0 } else { align_up(end, unit.max(1)) })
+    let end = packed.map(|b| u128::from(b.offset.0) + u128::from(b.bytes.0)).max().unwrap_or(0);
+    if end == 0 {
+        return Some(Offset(0));
+    }
+    let mut unit = 1_u64;
+    for b in buffers.iter().filter(|b| !is_apart(b)) {
+        let common = u128::from(unit / divisor(unit, b.alignment).max(1)) * u128::from(b.alignment);
+        unit = u64::try_from(common).ok()?;
+    }
+    let base = end.div_ceil(u128::from(unit.max(1))) * u128::from(unit.max(1));
+    u64::try_from(base).ok().filter(|&base| base < 1 << 63).map(Offset)
 }
 
 fn divisor(a: u64, b: u64) -> u64 {

@@ -6,7 +6,7 @@ use lifetime::{Analysis, BufferSource, Bytes, Graph, HalfStep, Limit, Offset, Op
 
 use crate::holes::HoleStats;
 use crate::instance::align_up;
-use crate::plan::{packed_apart, renumber};
+use crate::plan::{arena_base, packed_apart, renumber};
 use crate::{BoundKind, Error, Options, PlacedBuffer, Plan, Problem, Progress, Status, solve, verify};
 
 /// What is to be planned.
@@ -124,6 +124,9 @@ pub fn plan(
         status: Status::Optimal,
         solver: "none".to_owned(),
     };
+    if arena_base(&plan.buffers).is_none() {
+        return Err(Error::TooLarge);
+    }
     let (base, arena, _) = plan.above_persistent();
     let above = |bytes: Bytes| Bytes(base.0 + bytes.0);
     let mut report = |progress: Progress| {

@@ -82,7 +82,7 @@ pub struct Solution {
 const SEARCH_BUFFERS: usize = 6_000;
 
 /// Room for the exact search's recursion, one level a buffer.
-const STACK_BYTES: usize = 256 << 20;
+const STACK_BYTES: usize = 64 << 20;
 
 /// Above this many buffers the first answer is the one that is gentlest to the cache.
 const MANY_BUFFERS: usize = 200_000;
