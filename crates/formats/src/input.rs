@@ -86,11 +86,13 @@ struct ZstdReader<R> {
     source: R,
     frame: FrameDecoder,
     in_frame: bool,
+    /// Bytes of the current frame handed on.
+    frame_bytes: u64,
 }
 
 impl<R: BufRead> ZstdReader<R> {
     fn new(source: R) -> Self {
-        Self { source, frame: FrameDecoder::new(), in_frame: false }
+        Self { source, frame: FrameDecoder::new(), in_frame: false, frame_bytes: 0 }
     }
 
     /// Starts the next frame; false at the end of the file.
@@ -98,7 +100,7 @@ impl<R: BufRead> ZstdReader<R> {
         while !self.source.fill_buf()?.is_empty() {
             match self.frame.init(&mut self.source) {
                 Ok(()) => {
-                    self.in_frame = true;
+                    (self.in_frame, self.frame_bytes) = (true, 0);
                     return Ok(true);
                 }
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
@@ -128,10 +130,15 @@ impl<R: BufRead> Read for ZstdReader<R> {
                 self.frame.decode_blocks(&mut self.source, UptoBlocks(1)).map_err(io::Error::other)?;
             }
             let count = self.frame.read(buffer)?;
+            self.frame_bytes += count as u64;
             if count > 0 {
                 return Ok(count);
             }
             self.in_frame = false;
+            let stated = self.frame.content_size();
+            if stated != 0 && stated != self.frame_bytes {
+                return Err(io::Error::other(format!("a frame that claims {stated} bytes has {}", self.frame_bytes)));
+            }
             if let Some(stated) = self.frame.get_checksum_from_data()
                 && self.frame.get_calculated_checksum().is_some_and(|counted| counted != stated)
             {

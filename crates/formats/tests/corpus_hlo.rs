@@ -185,7 +185,7 @@ fn new_values_find_their_own_parameters_among_elements_that_are_alike() {
     let mut file = File::default();
     file.parameter(0, 8, true).parameter(1, 8, true);
     file.node("step", "fusion", &["p0", "p1"], &[out(8, None), out(8, Some(1)), out(8, Some(0))], "");
-    file.take("scratch", "step", 8).take("second", "step", 8).take("first", "step", 8).op("r", &["scratch"], &[1]);
+    file.take("scratch", "step", 8).take("first", "step", 8).take("second", "step", 8).op("r", &["scratch"], &[1]);
     file.alias("cast", "bitcast", &["first"], &[8]).alias("out", "tuple", &["cast", "second"], &[8, 8]);
     let read = file.graph();
     assert_eq!(owner(&read, "first"), "p0");
