@@ -29,6 +29,7 @@ export async function runChecks(folder) {
   let [passed, failed] = [0, 0];
   for (const { name, run } of checks) {
     const opened = [];
+    const begun = Date.now();
     const open = async (file, options = {}) => {
       const page = await openPage(browser, `file://${folder}/${file}`, options);
       opened.push(page);
@@ -41,7 +42,7 @@ export async function runChecks(folder) {
         assert.deepEqual(page.requests, [], "requests of the page");
       }
       passed++;
-      console.log(`ok   ${name}`);
+      console.log(`ok   ${name} (${((Date.now() - begun) / 1000).toFixed(1)} s)`);
     } catch (error) {
       failed++;
       console.log(`FAIL ${name}\n     ${String(error?.stack ?? error).replaceAll("\n", "\n     ")}`);

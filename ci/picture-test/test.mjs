@@ -165,6 +165,26 @@ check("numbers past 2^53 are exact", async (open) => {
   assert.equal(await drawn(page), 4);
 });
 
+check("ticks are few, distinct, and say exactly where they stand", async () => {
+  // The page's own functions, without the page.
+  const page = readFileSync(`${folder}/empty.html`, "utf8");
+  const script = page.slice(page.indexOf('"use strict";'), page.lastIndexOf("})();")).replace("(() => {", "");
+  const { byteTicks, timeTicks } = new Function(script.replace("start().catch(", "return { byteTicks, timeTicks }; start().catch("))();
+  const labels = ({ ticks }) => ticks.map((tick) => tick.label.replaceAll("\u00a0", " "));
+  assert.deepEqual(labels(byteTicks(0, 3 * 2 ** 30, 5)), ["0", "1 GiB", "2 GiB", "3 GiB"]);
+  assert.deepEqual(labels(byteTicks(12 * 2 ** 30, 12 * 2 ** 30 + 2 ** 28 - 1, 4)), ["12 288 MiB", "12 352 MiB", "12 416 MiB", "12 480 MiB"]);
+  const deep = byteTicks(12 * 2 ** 30, 12 * 2 ** 30 + 4096, 6);
+  assert.deepEqual([labels(deep)[1], deep.base], ["+1 KiB", BigInt(12 * 2 ** 30)]);
+  assert.deepEqual(labels(timeTicks(0n, 0, 9000, 2, 6)), ["0", "1 000", "2 000", "3 000", "4 000"]);
+  const late = timeTicks(1700000000000000000n, 0, 1000, 1, 6);
+  assert.deepEqual([labels(late)[1], late.base], ["+200", 1700000000000000000n]);
+  for (const [from, to] of [[0, 1], [0.2, 0.9], [7, 7.5], [0, 2 ** 62], [3e9, 3e9 + 7], [2 ** 52, 2 ** 52 + 4096]]) {
+    for (const ticks of [labels(byteTicks(from, to, 8)), labels(timeTicks(2n ** 60n, from, to, 1, 8))]) {
+      assert.ok(ticks.length <= 9 && new Set(ticks).size === ticks.length, `${from} to ${to}: ${ticks}`);
+    }
+  }
+});
+
 // ---- moving ----
 
 check("the wheel zooms and the point under it stays", async (open) => {

@@ -52,8 +52,13 @@ function byteTicks(from, to, most) {
   }
   let unit = 0;
   while (unit < 6 && last - base >= 1024n ** BigInt(unit + 1)) unit++;
+  // Three decimals say eighths exactly, and nothing finer.
+  while (unit > 0 && step * 8n < 1024n ** BigInt(unit)) unit--;
+  const size = 1024n ** BigInt(unit);
   const label = (at) => {
-    const text = at === base ? "0" : `${trimmed(Number(at - base) / 1024 ** unit)}${NBSP}${BYTE_UNITS[unit]}`;
+    const count = at - base;
+    const number = count % size === 0n ? grouped(count / size) : trimmed(Number(count) / Number(size));
+    const text = count === 0n ? "0" : `${number}${NBSP}${BYTE_UNITS[unit]}`;
     return base === 0n ? text : `+${text}`;
   };
   return { ticks: places.map((at) => ({ at: Number(at), label: label(at) })), base: base === 0n ? null : base };

@@ -22,7 +22,8 @@ pub(crate) struct TimeTicks {
     pub(crate) base: Option<u64>,
 }
 
-/// At most `most` ticks (two at least) of a byte axis over `[0, top]`, at multiples of a power of two, in one unit.
+/// At most `most` ticks (two at least) of a byte axis over `[0, top]`, at
+/// multiples of a power of two, exact and in one unit.
 pub(crate) fn byte_ticks(top: u64, most: u32) -> Vec<Tick> {
     let most = u128::from(most.max(2));
     let mut step: u128 = 1;
@@ -35,14 +36,21 @@ pub(crate) fn byte_ticks(top: u64, most: u32) -> Vec<Tick> {
     while unit + 1 < UNITS.len() && last >= 1 << (10 * (unit + 1)) {
         unit += 1;
     }
+    // Three decimals say eighths exactly, and nothing finer.
+    while unit > 0 && step * 8 < 1 << (10 * unit) {
+        unit -= 1;
+    }
+    let size = 1_u128 << (10 * unit);
     (0..=u128::from(top) / step)
         .map(|index| {
             let at = index * step;
-            // Multiples of a power of two no finer than 1/most of a unit: at most a few binary digits of fraction.
-            let value = at as f64 / (1_u64 << (10 * unit)) as f64;
-            let number = format!("{value:.3}");
-            let number = number.trim_end_matches('0').trim_end_matches('.');
-            let label = if at == 0 { "0".to_owned() } else { format!("{number}\u{a0}{}", UNITS[unit]) };
+            let number = if at.is_multiple_of(size) {
+                grouped(u64::try_from(at / size).unwrap_or(u64::MAX))
+            } else {
+                let text = format!("{:.3}", at as f64 / size as f64);
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            };
+            let label = if at == 0 { number } else { format!("{number}\u{a0}{}", UNITS[unit]) };
             Tick { at: u64::try_from(at).unwrap_or(u64::MAX), label }
         })
         .collect()
@@ -124,6 +132,9 @@ mod tests {
         assert_eq!(labels(&byte_ticks(5 << 30, 6)), ["0", "1 GiB", "2 GiB", "3 GiB", "4 GiB", "5 GiB"]);
         assert_eq!(labels(&byte_ticks(3 << 29, 4)), ["0", "0.5 GiB", "1 GiB", "1.5 GiB"]);
         assert_eq!(labels(&byte_ticks(0, 6)), ["0"]);
+        let fine = labels(&byte_ticks((1 << 30) + 1, 18));
+        assert_eq!(fine[1..3], ["64 MiB", "128 MiB"], "0.0625 GiB has too many decimals");
+        assert_eq!(fine.last().unwrap(), "1 024 MiB");
         assert_eq!(labels(&byte_ticks(6, 8)).len(), 7);
         let most = byte_ticks(u64::MAX, 6);
         assert!(most.len() <= 6 && most.len() >= 3, "{most:?}");
