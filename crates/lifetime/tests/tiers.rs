@@ -252,6 +252,9 @@ fn views_made_after_the_turning_point_hold_nothing() {
     let t = Training::new(2).backward();
     let early = TensorId(t.b.graph.tensors.iter().position(|tensor| tensor.name == "matmul0").unwrap() as u32);
     let mut b = t.b;
+    let mut written = Builder { graph: b.graph.clone() };
+    written.mutate("late write", early, &[]);
+    assert_eq!(rule(&run(&written), "matmul0").0, Tier::Cyclic);
     let view = b.view("late view", early);
     assert_eq!(rule(&run(&b), "matmul0"), (Tier::Temporary, TierRule::Rest));
     b.op("reads the late view", &[view], 8);

@@ -107,3 +107,48 @@ pub(super) fn schedule(model: &Model, rule: Rule, budget: &mut Budget) -> Option
     debug_assert_eq!(order.len(), ops, "every op becomes ready");
     Some(order)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::{check::Scan, testing::Builder};
+
+    fn order(b: &Builder, rule: Rule) -> Vec<u32> {
+        let scan = Scan::new(&b.graph).unwrap();
+        schedule(&Model::new(&scan), rule, &mut Budget::new(1000)).unwrap()
+    }
+
+    #[test]
+    fn an_op_is_worth_more_once_it_is_the_last_that_needs_a_storage() {
+        let mut b = Builder::default();
+        let x = b.op("x", &[], 100);
+        let small = b.op("small", &[x], 10);
+        b.op("neither frees nor needs much", &[small], 20);
+        let large = b.op("large, but frees x", &[x], 50);
+        b.op("last", &[small, large], 1);
+        b.graph.results = vec![crate::TensorId(2)];
+        for rule in [Rule::LeastGrowth, Rule::LiuSegments, Rule::NewestFirst] {
+            assert_eq!(order(&b, rule), [0, 1, 3, 4, 2], "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn the_newest_branch_is_finished_first() {
+        let mut b = Builder::default();
+        for _ in 0..2 {
+            let x = b.op("first", &[], 1);
+            let y = b.op("second", &[x], 10);
+            b.op("third", &[y], 100);
+        }
+        assert_eq!(order(&b, Rule::NewestFirst), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn without_a_budget_there_is_no_order() {
+        let mut b = Builder::default();
+        b.op("x", &[], 1);
+        let scan = Scan::new(&b.graph).unwrap();
+        assert_eq!(schedule(&Model::new(&scan), Rule::LeastGrowth, &mut Budget::new(0)), None);
+    }
+}
