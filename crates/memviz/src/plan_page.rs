@@ -32,7 +32,7 @@ const MAX_NAME_BYTES: usize = 1024;
 /// Writes `plan` as one HTML file that needs no network.
 ///
 /// Names may hold anything: they travel as base 64 and are shown as text. Numbers are exact up to 64 bits. The file
-/// takes about 12 bytes a buffer plus its deflated names, and some 70 KiB for the page itself; names are cut at
+/// takes about 12 bytes a buffer plus its deflated names, and some 80 KiB for the page itself; names are cut at
 /// 1 KiB.
 ///
 /// # Errors
