@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
     Verify(VerifyArgs),
     Convert(ConvertArgs),
 }
@@ -97,6 +97,9 @@ pub(crate) struct VerifyArgs {
     pub(crate) plan: PathBuf,
     /// What it was made from
     pub(crate) file: Option<PathBuf>,
+    /// Don't ask the plan to obey FILE's `offset` column
+    #[arg(long, requires = "file")]
+    pub(crate) ignore_offsets: bool,
     /// Print nothing but errors
     #[arg(long, short)]
     pub(crate) quiet: bool,

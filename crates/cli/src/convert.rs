@@ -6,6 +6,7 @@ use lifetime::{AnalysisOptions, Graph, Offset, Tier, analyse};
 
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
+use crate::words::defect_in_words;
 
 /// What a file is to become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,18 +25,15 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     }
     match (document.content, target) {
         (Content::Graph(graph), Target::Json) => {
-            lifetime::check(&graph).map_err(|error| Failure::input(format!("{input}: {error}")))?;
-            let mut out = Output::create(&args.output)?;
-            write_graph(&graph, &mut out)?;
-            out.finish()?;
+            lifetime::check(&graph).map_err(|error| Failure::from(error).in_file(&args.input))?;
+            save(args, |out| write_graph(&graph, out))?;
         }
         (Content::Graph(graph), Target::Csv) => {
-            let problem =
-                live_ranges(&graph, &args.tiers).map_err(|error| Failure::input(format!("{input}: {error}")))?;
-            save_csv(args, &problem)?;
+            let problem = live_ranges(&graph, &args.tiers).map_err(|failure| failure.in_file(&args.input))?;
+            save(args, |out| write_csv(&problem, out))?;
         }
-        (Content::Problem(problem), Target::Csv) => save_csv(args, &problem)?,
-        (Content::Plan(plan), Target::Csv) => save_csv(args, &NamedProblem::from(&plan))?,
+        (Content::Problem(problem), Target::Csv) => save(args, |out| write_csv(&problem, out))?,
+        (Content::Plan(plan), Target::Csv) => save(args, |out| write_csv(&NamedProblem::from(&plan), out))?,
         (Content::Problem(problem), Target::Json) => {
             if problem.solution().is_none() {
                 return Err(Failure::input(format!(
@@ -43,9 +41,10 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
                      offset, so it isn't a plan; `gpumem plan --plan-out` makes one"
                 )));
             }
-            save_plan(args, &plan_of(problem, &input.to_string())?)?;
+            let plan = plan_of(problem, &input.to_string())?;
+            save(args, |out| write_plan(&plan, out))?;
         }
-        (Content::Plan(plan), Target::Json) => save_plan(args, &plan)?,
+        (Content::Plan(plan), Target::Json) => save(args, |out| write_plan(&plan, out))?,
         (other, _) => return Err(Failure::internal(format!("no way to convert {other:?}"))),
     }
     Ok(())
@@ -64,26 +63,20 @@ fn target(args: &ConvertArgs) -> Result<Target, Failure> {
     }
 }
 
-fn save_csv(args: &ConvertArgs, problem: &NamedProblem) -> Result<(), Failure> {
+fn save(args: &ConvertArgs, write: impl FnOnce(&mut Output) -> formats::Result<()>) -> Result<(), Failure> {
     let mut out = Output::create(&args.output)?;
-    write_csv(problem, &mut out)?;
-    Ok(out.finish()?)
-}
-
-fn save_plan(args: &ConvertArgs, plan: &Plan) -> Result<(), Failure> {
-    let mut out = Output::create(&args.output)?;
-    write_plan(plan, &mut out)?;
-    Ok(out.finish()?)
+    write(&mut out).map_err(Failure::writing(&args.output))?;
+    out.finish().map_err(Failure::writing(&args.output))
 }
 
 /// A graph's buffers with their live ranges in half-steps, sizes as they are.
-fn live_ranges(graph: &Graph, tiers: &[Tier]) -> Result<NamedProblem, String> {
-    let analysis = analyse(graph, &AnalysisOptions::default()).map_err(|error| error.to_string())?;
+fn live_ranges(graph: &Graph, tiers: &[Tier]) -> Result<NamedProblem, Failure> {
+    let analysis = analyse(graph, &AnalysisOptions::default())?;
     if !analysis.separations.is_empty() {
-        return Err(format!(
+        return Err(Failure::input(format!(
             "{} pairs of buffers conflict only because their streams are not ordered, which a CSV file can't say",
             analysis.separations.len()
-        ));
+        )));
     }
     let mut request = Request::from_analysis(graph, &analysis, 1);
     if !tiers.is_empty() {
@@ -105,8 +98,8 @@ fn live_ranges(graph: &Graph, tiers: &[Tier]) -> Result<NamedProblem, String> {
 pub(crate) fn plan_of(problem: NamedProblem, input: &str) -> Result<Plan, Failure> {
     let NamedProblem { name, ids, mut problem, .. } = problem;
     let offsets: Vec<Offset> = problem.buffers.iter().map(|b| b.fixed.unwrap_or_default()).collect();
-    let found =
-        verify(&problem, &offsets).map_err(|defect| Failure::no(format!("{input}: {}", in_words(&defect, &ids))))?;
+    let found = verify(&problem, &offsets)
+        .map_err(|defect| Failure::no(format!("{input}: {}", defect_in_words(&defect, &ids))))?;
     let end = problem.end();
     // Its author chose these offsets; a plan made of them says so by not calling them fixed.
     let buffers = ids.into_iter().zip(problem.buffers.drain(..)).zip(offsets).map(|((id, b), offset)| PlacedBuffer {
@@ -135,22 +128,4 @@ pub(crate) fn plan_of(problem: NamedProblem, input: &str) -> Result<Plan, Failur
         order: None,
         solver: "given".to_owned(),
     })
-}
-
-/// A defect with identifiers in place of numbers.
-pub(crate) fn in_words(defect: &coloring::Defect, ids: &[String]) -> String {
-    let id = |i: usize| ids.get(i).map_or_else(|| i.to_string(), |id| format!("`{id}`"));
-    match *defect {
-        coloring::Defect::Overlap { first, second, from, to, at } => {
-            let when = at.map(|t| format!(" at time {t}")).unwrap_or_default();
-            format!("{} and {} overlap in bytes [{from}, {to}){when}", id(first), id(second))
-        }
-        coloring::Defect::Misaligned { buffer, offset, alignment } => {
-            format!("{} at offset {offset} is not aligned to {alignment}", id(buffer))
-        }
-        coloring::Defect::Moved { buffer, offset, wanted } => {
-            format!("{} must lie at offset {wanted} but lies at {offset}", id(buffer))
-        }
-        ref other => other.to_string(),
-    }
 }

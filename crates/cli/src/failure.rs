@@ -1,8 +1,13 @@
 //! Why the command ends without the answer hoped for, and with which exit code.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+
+/// Says something to the person on standard error, which may be closed: then nobody wants to know.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "gpumem: {text}");
+}
 
 /// An error on its way to the person.
 #[derive(Debug)]
@@ -32,10 +37,31 @@ impl Failure {
         Self { text: format!("{}: {}", path.display(), self.text), ..self }
     }
 
+    /// The system refuses to write a file.
+    pub(crate) fn unwritten(path: &Path, source: &io::Error) -> Self {
+        Self::input(format!("{}: can't write: {source}", path.display()))
+    }
+
+    /// What a writer of a format says, which doesn't know where its bytes go.
+    pub(crate) fn writing(path: &Path) -> impl Fn(formats::Error) -> Self {
+        move |error| match error {
+            formats::Error::Io { source, .. } => Self::unwritten(path, &source),
+            error => Self::from(error).in_file(path),
+        }
+    }
+
+    /// What a picture says that can't be drawn or written.
+    pub(crate) fn drawing(path: &Path) -> impl Fn(memviz::Error) -> Self {
+        move |error| match error {
+            memviz::Error::Write(source) => Self::unwritten(path, &source),
+            error => Self::from(error).in_file(path),
+        }
+    }
+
     /// Prints the text and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         if !self.text.is_empty() {
-            eprintln!("gpumem: {}", self.text);
+            say(&self.text);
         }
         ExitCode::from(self.code)
     }
@@ -56,9 +82,21 @@ impl From<coloring::Error> for Failure {
     }
 }
 
+impl From<lifetime::Error> for Failure {
+    fn from(error: lifetime::Error) -> Self {
+        match error {
+            lifetime::Error::Internal { .. } => Self { code: 3, text: error.to_string() },
+            error => Self::input(error.to_string()),
+        }
+    }
+}
+
 impl From<memviz::Error> for Failure {
     fn from(error: memviz::Error) -> Self {
-        Self::input(error.to_string())
+        match error {
+            memviz::Error::Internal { .. } => Self { code: 3, text: error.to_string() },
+            error => Self::input(error.to_string()),
+        }
     }
 }
 

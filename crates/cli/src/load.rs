@@ -118,7 +118,7 @@ struct Prepared {
 }
 
 fn of_graph(source: &Source, graph: Graph, options: LoadOptions) -> Result<Prepared, Failure> {
-    let refused = |error: lifetime::Error| Failure::input(format!("{}: {error}", source.path));
+    let refused = |error: lifetime::Error| Failure::from(error).in_file(Path::new(&source.path));
     let analysis_options = AnalysisOptions { order: options.order, ..AnalysisOptions::default() };
     let analysis = analyse(&graph, &analysis_options).map_err(refused)?;
     let given_load = match options.order {
@@ -151,7 +151,13 @@ fn of_problem(named: NamedProblem, options: LoadOptions) -> Result<Prepared, Fai
     if options.order == Order::Memory {
         warnings.push("--order memory needs a graph: live ranges have no ops to reorder".to_owned());
     }
-    let NamedProblem { name, ids, problem, zero_size, .. } = named;
+    let zero_byte = named.zero_size.clone();
+    Ok(Prepared { request: request_of(named), zero_byte, warnings, ..Prepared::default() })
+}
+
+/// The buffers of a CSV file, whose tiers are judged by their lives alone.
+pub(crate) fn request_of(named: NamedProblem) -> Request {
+    let NamedProblem { name, ids, problem, .. } = named;
     let first = problem.buffers.iter().map(|b| b.range.birth).min().unwrap_or_default();
     let end = problem.end();
     let span = (end.0 - first.0) as f64;
@@ -171,9 +177,7 @@ fn of_problem(named: NamedProblem, options: LoadOptions) -> Result<Prepared, Fai
         gaps: b.gaps,
     };
     let buffers: Vec<PlacedBuffer> = ids.into_iter().zip(problem.buffers).map(place).collect();
-    let request =
-        Request { name, buffers, separations: problem.separations, end, capacity: problem.capacity, order: None };
-    Ok(Prepared { request, zero_byte: zero_size, warnings, ..Prepared::default() })
+    Request { name, buffers, separations: problem.separations, end, capacity: problem.capacity, order: None }
 }
 
 fn least_common_multiple(a: u64, b: u64) -> u64 {

@@ -13,6 +13,7 @@ mod load;
 mod plan;
 mod quantity;
 mod verify;
+mod words;
 
 use std::process::ExitCode;
 

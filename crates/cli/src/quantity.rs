@@ -28,11 +28,11 @@ impl FromStr for Size {
                 .parse::<f64>()
                 .ok()
                 .map(|fraction| (fraction * (1_u64 << shift) as f64).round())
-                .filter(|&bytes| bytes < (1_u64 << 62) as f64)
+                .filter(|&bytes| bytes <= (1_u64 << 62) as f64)
                 .map(|bytes| bytes as u64),
         };
         match bytes {
-            Some(bytes) if bytes < 1 << 62 => Ok(Self(bytes)),
+            Some(bytes) if bytes <= 1 << 62 => Ok(Self(bytes)),
             _ => Err(format!("`{number}` is not a number, or too large: sizes go up to 2^62 bytes")),
         }
     }
@@ -63,7 +63,7 @@ impl fmt::Display for Grouped {
         let digits = self.0.to_string();
         let mut text = String::with_capacity(digits.len() * 4 / 3);
         for (k, digit) in digits.chars().enumerate() {
-            if k > 0 && (digits.len() - k) % 3 == 0 {
+            if k > 0 && (digits.len() - k).is_multiple_of(3) {
                 text.push(' ');
             }
             text.push(digit);
@@ -104,7 +104,8 @@ mod tests {
         assert_eq!(size("2 t"), Ok(2 << 40));
         // A whole number must not pass through a float.
         assert_eq!(size("4611686018427387903"), Ok((1 << 62) - 1));
-        for bad in ["", "G", "-1", "1e3", "12X", "4611686018427387904", "99999999999T", "1.2.3", "inf", "nan"] {
+        assert_eq!(size("4611686018427387904"), Ok(1 << 62));
+        for bad in ["", "G", "-1", "1e3", "12X", "4611686018427387905", "99999999999T", "1.2.3", "inf", "nan"] {
             assert!(size(bad).is_err(), "{bad}");
         }
     }

@@ -4,15 +4,15 @@ use std::io::Write;
 use std::path::Path;
 
 use coloring::{Plan, count_conflicts, list_conflicts};
-use formats::{Error, Output};
 
 use crate::failure::Failure;
 
 /// Most conflicts written; beyond that no tool draws them, and the file would be larger than the disk soon.
 const MOST: u64 = 2_000_000;
 
-/// Writes the conflicts of a plan's buffers as CSV (`first,second`, by identifier) or as a graph for Graphviz.
-pub(super) fn write(path: &Path, plan: &Plan) -> Result<(), Failure> {
+/// Writes the conflicts of a plan's buffers as CSV (`first,second`, by identifier) or, for a `path` that ends in `.dot`,
+/// as a graph for Graphviz.
+pub(super) fn write(path: &Path, plan: &Plan, out: &mut impl Write) -> Result<(), Failure> {
     let problem = plan.problem();
     match count_conflicts(&problem)? {
         Some(count) if count <= MOST => {}
@@ -31,11 +31,8 @@ pub(super) fn write(path: &Path, plan: &Plan) -> Result<(), Failure> {
     })?;
     pairs.sort_unstable();
     let is_dot = path.extension().is_some_and(|ending| ending == "dot");
-    let mut out = Output::create(path)?;
-    let written = if is_dot { write_dot(plan, &pairs, &mut out) } else { write_csv(plan, &pairs, &mut out) };
-    written.map_err(|source| Error::Io { file: path.display().to_string(), action: "write", source })?;
-    out.finish()?;
-    Ok(())
+    let written = if is_dot { write_dot(plan, &pairs, out) } else { write_csv(plan, &pairs, out) };
+    written.map_err(|source| Failure::unwritten(path, &source))
 }
 
 fn write_csv(plan: &Plan, pairs: &[(u32, u32)], out: &mut impl Write) -> std::io::Result<()> {

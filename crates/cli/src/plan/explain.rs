@@ -1,9 +1,10 @@
 //! `--explain`: everything known about one tensor, in words.
 
 use std::io::{self, Write};
+use std::path::Path;
 
-use coloring::{PlacedBuffer, Request};
-use lifetime::{Bound, Bytes, Explanation, HalfStep, OpAt, Subject as Asked, TensorId, TierRule, explain};
+use coloring::{Buffer, PlacedBuffer, Plan, Problem, Request, count_conflicts};
+use lifetime::{Bound, Bytes, Explanation, HalfStep, LiveRange, OpAt, Subject as Asked, TensorId, TierRule, explain};
 
 use super::Report;
 use crate::failure::Failure;
@@ -38,10 +39,10 @@ fn find_one(name: &str, loaded: &Loaded, ids: &[String], request: &Request) -> R
         let number = by_id.or_else(|| request.buffers.iter().position(|b| b.name == name));
         return match number {
             Some(number) => Ok(Subject { asked, number, facts: None }),
-            None => Err(Failure::input(format!("{}: no buffer `{name}`", loaded.source.path))),
+            None => Err(Failure::input(format!("{}: no buffer `{name}`{}", loaded.source.path, similar(name, ids)))),
         };
     };
-    let in_file = |error: lifetime::Error| Failure::input(format!("{}: {error}", loaded.source.path));
+    let in_file = |error: lifetime::Error| Failure::from(error).in_file(Path::new(&loaded.source.path));
     let facts = match explain(graph, analysis, Asked::Name(name)) {
         Ok(facts) => facts,
         // A number that is no name is an identifier.
@@ -61,8 +62,27 @@ fn find_one(name: &str, loaded: &Loaded, ids: &[String], request: &Request) -> R
     }
 }
 
-/// Says what is known.
-pub(super) fn write(subject: &Subject, report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+/// Identifiers like one that isn't there, in words.
+fn similar(name: &str, ids: &[String]) -> String {
+    const SUGGESTED: usize = 5;
+    let asked = name.to_lowercase();
+    let is_similar = |id: &&str| {
+        let id = id.to_lowercase();
+        !asked.is_empty() && (id.contains(&asked) || (!id.is_empty() && asked.contains(&id)))
+    };
+    let mut found: Vec<&str> = ids.iter().map(String::as_str).filter(is_similar).collect();
+    // The nearest in length differ least.
+    found.sort_by_key(|id| (id.len().abs_diff(name.len()), *id));
+    found.truncate(SUGGESTED);
+    if found.is_empty() { String::new() } else { format!("; similar ones: {}", found.join(", ")) }
+}
+
+/// Says what is known of each.
+pub(super) fn write_all(subjects: &[Subject], report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    subjects.iter().try_for_each(|subject| write(subject, report, out))
+}
+
+fn write(subject: &Subject, report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let plan = &report.planned.plan;
     let b = &plan.buffers[subject.number];
     writeln!(out, "\n{}", subject.asked)?;
@@ -151,18 +171,14 @@ fn write_place(number: usize, report: &Report<'_>, out: &mut impl Write) -> io::
     let end = b.offset.0 + b.bytes.0;
     let pinned = if b.fixed { ", pinned by the file" } else { "" };
     writeln!(out, "  lies at    [{}, {end}) of {}{pinned}", b.offset.0, plan.peak.0)?;
-    let together: Vec<&PlacedBuffer> = plan
-        .buffers
-        .iter()
-        .enumerate()
-        .filter(|&(i, other)| i != number && other.range.overlaps(b.range))
-        .map(|(_, other)| other)
-        .collect();
+    let others = plan.buffers.iter().enumerate().filter(|&(i, _)| i != number).map(|(_, other)| other);
+    let together: Vec<&PlacedBuffer> = others.filter(|other| hold_bytes_together(b, other)).collect();
+    let unordered = separated_from(number, plan);
     let (moment, load, at_peak) = tightest_within(b, &together);
     writeln!(
         out,
         "  conflicts  {} buffers in all; at {}, the tightest moment of its life, {} ({})",
-        Grouped(together.len() as u64),
+        Grouped((together.len() + unordered.len()) as u64),
         moment_in_words(report.loaded, moment),
         Grouped(at_peak.len() as u64),
         load
@@ -173,8 +189,17 @@ fn write_place(number: usize, report: &Report<'_>, out: &mut impl Write) -> io::
     if at_peak.len() > LISTED {
         writeln!(out, "             and {} more", at_peak.len() - LISTED)?;
     }
-    let below = together.iter().filter(|o| o.offset.0 + o.bytes.0 <= b.offset.0).max_by_key(|o| o.offset.0 + o.bytes.0);
-    let above = together.iter().filter(|o| o.offset.0 >= end).min_by_key(|o| o.offset.0);
+    if !unordered.is_empty() {
+        let names: Vec<&str> = unordered.iter().take(LISTED).map(|other| other.name.as_str()).collect();
+        let more = match unordered.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        writeln!(out, "             and in no order with {}{more}: no event orders their streams", names.join(", "))?;
+    }
+    let beside = || together.iter().chain(&unordered);
+    let below = beside().filter(|o| o.offset.0 + o.bytes.0 <= b.offset.0).max_by_key(|o| o.offset.0 + o.bytes.0);
+    let above = beside().filter(|o| o.offset.0 >= end).min_by_key(|o| o.offset.0);
     let gap = |bytes: u64| if bytes == 0 { "touching it".to_owned() } else { format!("{} away", Bytes(bytes)) };
     match below {
         Some(o) => writeln!(out, "  below it   {}, {}", o.name, gap(b.offset.0 - o.offset.0 - o.bytes.0))?,
@@ -186,12 +211,41 @@ fn write_place(number: usize, report: &Report<'_>, out: &mut impl Write) -> io::
     }
 }
 
+/// Whether two buffers hold bytes at one moment.
+fn hold_bytes_together(a: &PlacedBuffer, b: &PlacedBuffer) -> bool {
+    if !a.range.overlaps(b.range) {
+        return false;
+    }
+    if a.gaps.is_empty() && b.gaps.is_empty() {
+        return true;
+    }
+    let buffers = [a, b].map(|placed| Buffer { fixed: None, ..placed.to_buffer() }).to_vec();
+    let conflicts = count_conflicts(&Problem { buffers, ..Problem::default() });
+    !matches!(conflicts, Ok(Some(0)))
+}
+
+/// Buffers that are used on other streams, and are dead when this one is live only as far as the order of issue goes.
+fn separated_from(number: usize, plan: &Plan) -> Vec<&PlacedBuffer> {
+    let other = |&(a, b): &(u32, u32)| match number {
+        n if n == a as usize => Some(b),
+        n if n == b as usize => Some(a),
+        _ => None,
+    };
+    plan.separations.iter().filter_map(other).filter_map(|i| plan.buffers.get(i as usize)).collect()
+}
+
 /// The moment of a buffer's life at which most bytes are live, how many, and what else is live then, largest first.
 fn tightest_within<'a>(b: &PlacedBuffer, together: &[&'a PlacedBuffer]) -> (HalfStep, Bytes, Vec<&'a PlacedBuffer>) {
-    let mut changes: Vec<(u64, i128)> = Vec::with_capacity(2 * together.len());
-    for other in together {
-        changes.push((other.range.birth.max(b.range.birth).0, i128::from(other.bytes.0)));
-        changes.push((other.range.death.0, -i128::from(other.bytes.0)));
+    let mut changes: Vec<(u64, i128)> = Vec::with_capacity(2 * together.len() + 2);
+    for other in std::iter::once(b).chain(together.iter().copied()) {
+        let mut change = |at: HalfStep, bytes: i128| changes.push((at.max(b.range.birth).0, bytes));
+        change(other.range.birth, i128::from(other.bytes.0));
+        change(other.range.death, -i128::from(other.bytes.0));
+        for gap in &other.gaps {
+            let given = i128::from(other.bytes.0) - i128::from(gap.kept.map_or(0, |(from, to)| to.0 - from.0));
+            change(gap.range.birth, -given);
+            change(gap.range.death, given);
+        }
     }
     changes.sort_unstable();
     let (mut load, mut highest, mut at) = (0_i128, 0_i128, b.range.birth.0);
@@ -201,11 +255,12 @@ fn tightest_within<'a>(b: &PlacedBuffer, together: &[&'a PlacedBuffer]) -> (Half
             (highest, at) = (load, moment);
         }
     }
-    let mut live: Vec<&PlacedBuffer> =
-        together.iter().copied().filter(|o| o.range.birth.0 <= at && at < o.range.death.0).collect();
+    let is_within = |range: LiveRange| range.birth.0 <= at && at < range.death.0;
+    let is_live =
+        |o: &&PlacedBuffer| is_within(o.range) && !o.gaps.iter().any(|gap| gap.kept.is_none() && is_within(gap.range));
+    let mut live: Vec<&PlacedBuffer> = together.iter().copied().filter(is_live).collect();
     live.sort_by(|x, y| y.bytes.cmp(&x.bytes).then_with(|| x.id.cmp(&y.id)));
-    let load = u64::try_from(highest).unwrap_or(u64::MAX).saturating_add(b.bytes.0);
-    (HalfStep(at), Bytes(load), live)
+    (HalfStep(at), Bytes(u64::try_from(highest).unwrap_or(u64::MAX)), live)
 }
 
 /// A moment, with the op that runs then if there is a graph.

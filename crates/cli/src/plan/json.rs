@@ -137,8 +137,8 @@ struct Baselines<'a>(&'a Report<'a>);
 
 impl Serialize for Baselines<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.baselines.len()))?;
-        for (baseline, peak) in &self.0.baselines {
+        let mut map = serializer.serialize_map(Some(self.0.baselines.peaks.len()))?;
+        for (baseline, peak) in &self.0.baselines.peaks {
             map.serialize_entry(baseline.name(), &peak.0)?;
         }
         map.end()

@@ -2,24 +2,23 @@
 
 mod conflicts;
 mod explain;
+mod files;
 mod json;
 mod progress;
 mod table;
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coloring::{Baseline, Options, Planned, Status, baselines, count_conflicts, tightest_moment};
-use formats::{Output, write_plan};
 use lifetime::Bytes;
-use memviz::{PictureOptions, write_html, write_png, write_svg};
 
 use crate::args::PlanArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::load::{LoadOptions, Loaded, load};
 use crate::plan::progress::Spinner;
 use crate::quantity::Took;
+use crate::words::error_in_words;
 
 /// Baselines place every buffer eight times over; above this many they would take longer than the plan.
 const BASELINE_BUFFERS: usize = 100_000;
@@ -28,22 +27,28 @@ const BASELINE_BUFFERS: usize = 100_000;
 struct Report<'a> {
     loaded: &'a Loaded,
     planned: &'a Planned,
-    baselines: Vec<(Baseline, Bytes)>,
-    /// Why there are none.
-    no_baselines: Option<&'static str>,
+    baselines: Baselines,
     conflict_edges: Option<u64>,
     planning: Duration,
     wall: Duration,
     cpu: Duration,
 }
 
+/// What other planners' rules come to.
+struct Baselines {
+    peaks: Vec<(Baseline, Bytes)>,
+    /// Why there are none.
+    missing: Option<&'static str>,
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let start = Instant::now();
+    files::check(args)?;
     let options = LoadOptions { order: args.order, alignment: args.alignment, ignore_offsets: args.ignore_offsets };
     let mut loaded = load(&args.file, options)?;
     for warning in loaded.warnings.iter().filter(|_| !args.quiet) {
-        eprintln!("gpumem: {warning}");
+        say(warning);
     }
     let mut request = std::mem::take(&mut loaded.request);
     if !args.tiers.is_empty() {
@@ -51,7 +56,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     }
     request.capacity = args.capacity.map(|size| Bytes(size.0)).or(request.capacity);
     let capacity = request.capacity;
-    let ids: Vec<String> = match args.explain.is_empty() {
+    // For messages about single buffers; a million of them that nobody asks about needn't be copied.
+    let ids: Vec<String> = match args.explain.is_empty() && !request.buffers.iter().any(|b| b.fixed) {
         true => Vec::new(),
         false => request.buffers.iter().map(|b| b.id.clone()).collect(),
     };
@@ -66,31 +72,33 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     };
     let spinner = Spinner::new(!args.quiet);
     let planned = coloring::plan(request, &solver_options, &mut |progress| spinner.show(&progress))
-        .map_err(|error| Failure::from(error).in_file(&args.file))?;
+        .map_err(|error| refused(error, &ids).in_file(&args.file))?;
     let planning = planning.elapsed();
-    let (baselines, no_baselines) = compare(args, &planned, &spinner)?;
+    let baselines = compare(args, &planned, &spinner)?;
     drop(spinner);
     let conflict_edges = count_conflicts(&planned.plan.problem())?;
     let report = Report {
         loaded: &loaded,
         planned: &planned,
         baselines,
-        no_baselines,
         conflict_edges,
         planning,
         wall: start.elapsed(),
         cpu: processor_time(),
     };
-    write_files(args, &report)?;
-    let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
-    if !json_on_stdout {
-        let mut out = io::stdout().lock();
+    files::write(args, &report)?;
+    if files::is_stdout(args.json.as_deref()) {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        json::write(&report, &mut out)?;
+        out.flush()?;
+        // What else was asked for must not stand among the JSON, and is no reason to fail.
+        let _ = explain::write_all(&subjects, &report, &mut io::stderr().lock());
+    } else {
+        let mut out = io::BufWriter::new(io::stdout().lock());
         if !args.quiet {
             table::write(&report, &mut out)?;
         }
-        for subject in &subjects {
-            explain::write(subject, &report, &mut out)?;
-        }
+        explain::write_all(&subjects, &report, &mut out)?;
         out.flush()?;
     }
     match (planned.plan.status, capacity) {
@@ -99,63 +107,27 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     }
 }
 
-fn compare(
-    args: &PlanArgs,
-    planned: &Planned,
-    spinner: &Spinner,
-) -> Result<(Vec<(Baseline, Bytes)>, Option<&'static str>), Failure> {
+fn compare(args: &PlanArgs, planned: &Planned, spinner: &Spinner) -> Result<Baselines, Failure> {
+    let none = |reason| Ok(Baselines { peaks: Vec::new(), missing: Some(reason) });
     if args.no_baselines {
-        return Ok((Vec::new(), Some("not asked for")));
+        return none("not asked for");
     }
     if planned.arena.buffers.len() > BASELINE_BUFFERS {
-        return Ok((Vec::new(), Some("not run: more than 100 000 buffers")));
+        return none("not run: more than 100 000 buffers");
     }
     spinner.say("comparing with other planners' rules");
     let above =
         |peak: Bytes| if planned.arena.buffers.is_empty() { planned.plan.peak } else { Bytes(planned.base.0 + peak.0) };
-    Ok((baselines(&planned.arena)?.into_iter().map(|(name, peak)| (name, above(peak))).collect(), None))
+    let peaks = baselines(&planned.arena)?.into_iter().map(|(name, peak)| (name, above(peak))).collect();
+    Ok(Baselines { peaks, missing: None })
 }
 
-fn write_files(args: &PlanArgs, report: &Report<'_>) -> Result<(), Failure> {
-    let plan = &report.planned.plan;
-    if let Some(path) = &args.plan_out {
-        let mut out = Output::create(path)?;
-        write_plan(plan, &mut out)?;
-        out.finish()?;
+/// What the planner refuses, with identifiers in place of numbers.
+fn refused(error: coloring::Error, ids: &[String]) -> Failure {
+    match error {
+        coloring::Error::Internal { .. } => Failure::from(error),
+        error => Failure::input(error_in_words(&error, ids)),
     }
-    if let Some(path) = &args.conflicts {
-        conflicts::write(path, plan)?;
-    }
-    let picture = PictureOptions::default();
-    if let Some(path) = &args.html {
-        let mut out = Output::create(path)?;
-        write_html(plan, &picture, &mut out)?;
-        out.finish()?;
-    }
-    if let Some(path) = &args.png {
-        let mut out = Output::create(path)?;
-        write_png(plan, &picture, &mut out)?;
-        out.finish()?;
-    }
-    if let Some(path) = &args.svg {
-        let mut out = Output::create(path)?;
-        write_svg(plan, &picture, &mut out)?;
-        out.finish()?;
-    }
-    match args.json.as_deref() {
-        None => {}
-        Some(path) if path == Path::new("-") => {
-            let mut out = io::BufWriter::new(io::stdout().lock());
-            json::write(report, &mut out)?;
-            out.flush()?;
-        }
-        Some(path) => {
-            let mut out = Output::create(path)?;
-            json::write(report, &mut out).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
-            out.finish()?;
-        }
-    }
-    Ok(())
 }
 
 /// Most buffers listed of those live at an overloaded moment.

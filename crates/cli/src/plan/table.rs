@@ -118,7 +118,7 @@ fn write_tiers(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn write_baselines(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
-    if let Some(reason) = report.no_baselines {
+    if let Some(reason) = report.baselines.missing {
         return writeln!(out, "  baselines {reason}\n");
     }
     let plan = &report.planned.plan;
@@ -126,7 +126,7 @@ fn write_baselines(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> 
     table.load_style(presets::NOTHING);
     table.set_header(vec![" other planners' rules", "peak", "over the bound", "over this plan"]);
     let over = |peak: Bytes, base: Bytes| format!("{:.3} %", (peak.0 as f64 / base.0.max(1) as f64 - 1.0) * 100.0);
-    for (baseline, peak) in &report.baselines {
+    for (baseline, peak) in &report.baselines.peaks {
         table.add_row(vec![
             format!(" {}", baseline.name().replace('_', " ")),
             peak.to_string(),

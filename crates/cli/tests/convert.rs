@@ -1,0 +1,119 @@
+//! `gpumem convert`: what comes out says what went in.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use support::{Folder, Report, example, files, shared, text_of};
+
+fn plan(folder: &Folder, file: &str, options: &str) -> Report {
+    folder.run(&format!("plan {file} --no-baselines --json - {options}")).ok().report()
+}
+
+#[test]
+fn a_corpus_graph_in_our_own_form_gets_the_same_plan() {
+    let Some(graphs) = shared("graphs") else { return };
+    let folder = Folder::new();
+    for path in files(&graphs, ".graph.json.gz") {
+        let file = text_of(&path);
+        folder.run(&format!("convert {file} own.json.gz")).ok();
+        let [theirs, ours] = [file.as_str(), "own.json.gz"].map(|file| plan(&folder, file, "--node-limit 1000"));
+        assert_eq!(ours.input.format, "gpumem-graph/1");
+        assert!(theirs.placements == ours.placements, "{file}");
+        assert_eq!((theirs.name, theirs.zero_byte, theirs.peak_bytes), (ours.name, ours.zero_byte, ours.peak_bytes));
+        // What was written is what is written again.
+        let before = folder.bytes("own.json.gz");
+        folder.run("convert own.json.gz again.json.gz").ok();
+        assert!(folder.bytes("again.json.gz") == before, "{file}");
+    }
+}
+
+#[test]
+fn a_graph_becomes_the_rows_that_are_planned() {
+    let folder = Folder::new();
+    let file = example("bert-large-train.graph.json.gz");
+    folder.run(&format!("convert {file} rows.csv")).ok();
+    let rows = plan(&folder, "rows.csv", "--node-limit 0");
+    let graph = plan(&folder, &file, "--node-limit 0 --alignment 1");
+    assert_eq!(
+        (rows.buffers, rows.sum_bytes, rows.max_load_bytes),
+        (graph.buffers, graph.sum_bytes, graph.max_load_bytes)
+    );
+    assert_eq!(rows.conflict_edges, graph.conflict_edges);
+    folder.run(&format!("convert {file} some.csv --tiers cyclic,temporary")).ok();
+    let some = plan(&folder, "some.csv", "");
+    let arena = plan(&folder, &file, "--alignment 1 --tiers cyclic,temporary");
+    assert_eq!(
+        (some.buffers, some.peak_bytes, some.max_load_bytes),
+        (arena.buffers, arena.peak_bytes, arena.max_load_bytes)
+    );
+}
+
+#[test]
+fn a_plan_becomes_rows_with_offsets_and_is_still_right() {
+    let folder = Folder::new();
+    let file = example("bert-large-train.graph.json.gz");
+    folder.run(&format!("plan {file} --quiet --no-baselines --plan-out plan.json")).ok();
+    folder.run("convert plan.json plan.csv").ok();
+    folder.run(&format!("verify plan.csv {file}")).ok();
+    folder.run("convert plan.csv back.json").ok();
+    folder.run(&format!("verify back.json {file}")).ok();
+    assert_eq!(folder.json("back.json")["peak_bytes"], folder.json("plan.json")["peak_bytes"]);
+    folder.run("convert back.json again.csv").ok();
+    assert_eq!(folder.text("again.csv"), folder.text("plan.csv"));
+}
+
+#[test]
+fn an_earlier_plan_can_be_planned_again() {
+    let folder = Folder::new();
+    let file = example("two-streams.graph.json");
+    folder.run(&format!("plan {file} --quiet --node-limit 0 --plan-out first.json")).ok();
+    let again = plan(&folder, "first.json", "--plan-out second.json");
+    assert_eq!(again.input.format, "gpumem-plan/1");
+    assert!(again.placements.iter().any(|p| p.name == "w1" && p.tier == "persistent"));
+    folder.run(&format!("verify second.json {file}")).ok();
+}
+
+#[test]
+fn files_are_compressed_as_their_names_ask_and_read_by_what_they_hold() {
+    let folder = Folder::new();
+    let file = example("example.dsa.csv");
+    let steps = ["a.csv", "b.csv.gz", "c.csv.zst", "d.csv"];
+    let mut from = file.clone();
+    for to in steps {
+        folder.run(&format!("convert {from} {to}")).ok();
+        // The next step has to find out by itself.
+        std::fs::copy(folder.path(to), folder.path("nameless")).unwrap();
+        from = "nameless".to_owned();
+    }
+    assert_eq!(folder.text("a.csv"), folder.text("d.csv"));
+    assert!(folder.bytes("b.csv.gz").starts_with(&[0x1f, 0x8b]));
+    assert!(folder.bytes("c.csv.zst").starts_with(&[0x28, 0xb5, 0x2f, 0xfd]));
+    let [plain, packed] = [&file, "c.csv.zst"].map(|file| plan(&folder, file, ""));
+    assert_eq!((packed.input.compression.as_str(), plain.input.compression.as_str()), ("zstd", "plain"));
+    assert_eq!(packed.placements, plain.placements);
+    for name in ["plan.json", "plan.json.gz", "plan.json.zst"] {
+        folder.run(&format!("plan {file} --quiet --plan-out {name}")).ok();
+        folder.run(&format!("verify {name} {file} --quiet")).ok();
+    }
+}
+
+#[test]
+fn what_a_format_cannot_carry_is_refused() {
+    let folder = Folder::new();
+    let graph = example("two-streams.graph.json");
+    folder.write("rows.csv", "id,lower,upper,size\na,0,1,1\n");
+    folder.run(&format!("plan {graph} --quiet --plan-out plan.json")).ok();
+    for (args, part) in [
+        ("convert rows.csv graph.json", "no ops"),
+        (&format!("convert {graph} out.csv"), "streams"),
+        ("convert plan.json out.csv", "separations"),
+        ("convert rows.csv out.txt", ".csv or .json"),
+        ("convert rows.csv out", ".csv or .json"),
+        ("convert rows.csv out.csv --tiers cyclic", "--tiers"),
+    ] {
+        let message = folder.run(args).refusal();
+        assert!(message.contains(part), "{args}: {message}");
+    }
+    assert_eq!(folder.names(), ["plan.json", "rows.csv"]);
+}
