@@ -80,10 +80,27 @@ impl fmt::Display for Bytes {
         }
         let mut value = self.0 as f64 / 1024.0;
         let mut unit = 0;
-        while value >= 1024.0 && unit + 1 < UNITS.len() {
+        // What would round to 1024.000 is 1.000 of the next unit.
+        while value >= 1023.9995 && unit + 1 < UNITS.len() {
             value /= 1024.0;
             unit += 1;
         }
         write!(f, "{value:.3} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_in_the_unit_they_round_to() {
+        let written = |bytes| Bytes(bytes).to_string();
+        assert_eq!(written(0), "0 B");
+        assert_eq!(written(1023), "1023 B");
+        assert_eq!(written(1024), "1.000 KiB");
+        assert_eq!(written((1 << 20) - 1), "1.000 MiB");
+        assert_eq!(written((1 << 20) - 1024), "1023.000 KiB");
+        assert_eq!(written(u64::MAX), "16.000 EiB");
     }
 }
