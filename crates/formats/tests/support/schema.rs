@@ -111,6 +111,7 @@ fn is_type(value: &Value, name: &str) -> bool {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
         "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),

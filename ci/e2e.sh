@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# What a newcomer does, on the release binary: README's first command, the plan saved and checked, the pictures. Prints a
+# line for each step and their count as the last line; fails if one failed.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+passed=0
+failed=0
+
+# check WHAT COMMAND...: runs it; what it printed is in $folder/out until the next one that isn't about that.
+check() {
+    local what=$1
+    shift
+    if "$@" >"$folder/now" 2>&1; then
+        passed=$((passed + 1))
+        printf 'ok: %s\n' "$what"
+    else
+        failed=$((failed + 1))
+        printf 'FAILED: %s\n' "$what"
+        head -c 4000 "$folder/now"
+    fi
+    case $1 in says | test) ;; *) mv "$folder/now" "$folder/out" ;; esac
+}
+
+# says TEXT...: the last output has each of them.
+says() {
+    local text
+    for text in "$@"; do
+        grep -qF -- "$text" "$folder/out" || { echo "no '$text'"; return 1; }
+    done
+}
+
+# answers CODE COMMAND...: it ends with that code.
+answers() {
+    local wanted=$1 code=0
+    shift
+    "$@" || code=$?
+    ((code == wanted)) || { echo "exit code $code instead of $wanted"; return 1; }
+}
+
+# The command exactly as the README has it, so that this fails when the page is wrong.
+first_command() {
+    local line
+    line=$(grep -m 1 '^cargo run --release -- plan ' README.md) || { echo 'the README has no such command'; return 1; }
+    read -ra words <<<"${line%%#*}"
+    "${words[@]}"
+}
+
+gpumem=$target/release/gpumem
+graph=examples/bert-large-train.graph.json.gz
+plan=$folder/plan.json.gz
+
+check "README's first command" first_command
+check 'it proves its plan optimal' says 'proved optimal, gap 0' 'persistent' 'holes' "other planners' rules"
+check 'a plan, a report and pictures are written' \
+    "$gpumem" plan "$graph" --quiet --plan-out "$plan" --json "$folder/report.json" --html "$folder/plan.html" \
+    --png "$folder/plan.png" --svg "$folder/plan.svg"
+check 'nothing is printed with --quiet' test ! -s "$folder/out"
+check 'the page is whole' grep -qi '</html>' "$folder/plan.html"
+check 'the report says optimal' grep -qF '"status":"optimal"' "$folder/report.json"
+check 'the saved plan is right' "$gpumem" verify "$plan" "$graph"
+check 'a plan of another file is not' answers 1 "$gpumem" verify "$plan" examples/example.dsa.csv
+check 'a tensor is explained' "$gpumem" plan examples/two-streams.graph.json --quiet --explain next_x
+check 'and by what it is held' says 'cyclic: the graph asks for it' 'no event orders their streams'
+check 'a graph becomes our own form' "$gpumem" convert "$graph" "$folder/own.json.zst"
+check 'which gets a plan as well' "$gpumem" plan "$folder/own.json.zst" --quiet --no-baselines
+check 'what is too large is answered with no' answers 1 "$gpumem" plan "$graph" --quiet --capacity 1G
+check 'what is no graph is refused' answers 2 "$gpumem" plan README.md
+check 'in words' says 'README.md: not recognised'
+
+printf '%d passed, %d failed\n' "$passed" "$failed"
+((failed == 0))
