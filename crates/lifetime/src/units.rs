@@ -99,8 +99,8 @@ mod tests {
         assert_eq!(written(0), "0 B");
         assert_eq!(written(1023), "1023 B");
         assert_eq!(written(1024), "1.000 KiB");
-        assert_eq!(written((1 << 20) - 1), "1.000 MiB");
-        assert_eq!(written((1 << 20) - 1024), "1023.000 KiB");
+        assert_eq!(written((1 << 20) - 1), "1023.999 KiB");
+        assert_eq!(written((1 << 30) - 1), "1.000 GiB");
         assert_eq!(written(u64::MAX), "16.000 EiB");
     }
 }
