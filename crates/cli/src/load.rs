@@ -151,6 +151,10 @@ fn of_problem(named: NamedProblem, options: LoadOptions) -> Result<Prepared, Fai
     if options.order == Order::Memory {
         warnings.push("--order memory needs a graph: live ranges have no ops to reorder".to_owned());
     }
+    // A mistyped `aligment` must not cost somebody a day.
+    if !named.ignored_columns.is_empty() {
+        warnings.push(format!("columns not looked at: {}", named.ignored_columns.join(", ")));
+    }
     let zero_byte = named.zero_size.clone();
     Ok(Prepared { request: request_of(named), zero_byte, warnings, ..Prepared::default() })
 }

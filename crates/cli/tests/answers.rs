@@ -235,3 +235,11 @@ fn help_and_version_are_answers() {
     assert!(gpumem(["plan", "--help"]).ok().stdout.contains("--capacity <SIZE>"));
     assert_eq!(gpumem(["--version"]).ok().stdout, format!("gpumem {}\n", env!("CARGO_PKG_VERSION")));
 }
+
+#[test]
+fn a_mistyped_column_is_named() {
+    let folder = Folder::new();
+    folder.write("typo.csv", "id,lower,upper,size,aligment\na,0,2,10,64\n");
+    let ran = folder.run("plan typo.csv").ok();
+    assert!(ran.stderr.contains("columns not looked at: aligment"), "{}", ran.stderr);
+}
