@@ -364,6 +364,9 @@ fn outputs_that_cannot_be_written_are_refused_and_leave_the_others_alone() {
         let message = folder.run(&format!("plan {file} {others} {options}")).refusal();
         assert!(parts.iter().all(|part| message.contains(part)), "{options}: {message}");
     }
+    // They are looked at before anything is read, let alone planned for a minute.
+    let message = folder.run("plan nowhere.csv --html missing/page.html").refusal();
+    assert!(message.starts_with("missing/page.html: "), "{message}");
     let rows: String = (0..2_100).map(|i| format!("b{i},0,1,1\n")).collect();
     folder.write("crowd.csv", format!("id,lower,upper,size\n{rows}"));
     let message = folder.run(&format!("plan crowd.csv {others} --conflicts new.csv")).refusal();

@@ -3,7 +3,7 @@
 //! The file's `phase` is never looked at: what a planner could not know from the graph must not reach it.
 
 use hashbrown::HashSet;
-use lifetime::{Bytes, DType, Graph, Op, StreamId, Tensor, TensorId, TensorKind};
+use lifetime::{Bytes, DType, Graph, Op, Tensor, TensorId, TensorKind};
 use serde::de::IgnoredAny;
 
 use crate::error::Fault;
@@ -120,20 +120,9 @@ pub(crate) fn read(input: &mut Input<'_>) -> Result<Graph> {
     for (index, node) in raw.nodes.0.iter().enumerate() {
         let name = node.name.as_ref().map_or_else(|| format!("nodes[{index}]"), ToString::to_string);
         let label = || format!("op `{name}`");
-        graph.ops.push(Op {
-            inputs: find_all(&node.inputs, &format!("nodes[{index}].inputs"), &label)?,
-            outputs: find_all(&node.outputs, &format!("nodes[{index}].outputs"), &label)?,
-            kind: node.op.to_string(),
-            in_place: Vec::new(),
-            mutates: false,
-            workspace: Bytes(0),
-            stream: StreamId(0),
-            waits: Vec::new(),
-            records: Vec::new(),
-            after: Vec::new(),
-            duration_ns: None,
-            name,
-        });
+        let inputs = find_all(&node.inputs, &format!("nodes[{index}].inputs"), &label)?;
+        let outputs = find_all(&node.outputs, &format!("nodes[{index}].outputs"), &label)?;
+        graph.ops.push(Op::new(name, &*node.op, inputs, outputs));
     }
     graph.results = find_all(&raw.results, "results", &String::new)?;
     let places = Places { tensor: &|index| format!("tensors[{index}]"), op: &|index| format!("nodes[{index}]") };

@@ -52,19 +52,9 @@ fn everything_the_form_can_say_is_read() {
         alignment: None,
         tier_hint: None,
     };
-    let op = |name: &str, kind: &str, inputs: &[u32], outputs: &[u32]| Op {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        inputs: inputs.iter().copied().map(TensorId).collect(),
-        outputs: outputs.iter().copied().map(TensorId).collect(),
-        in_place: Vec::new(),
-        mutates: false,
-        workspace: Bytes(0),
-        stream: StreamId(0),
-        waits: Vec::new(),
-        records: Vec::new(),
-        after: Vec::new(),
-        duration_ns: None,
+    let op = |name: &str, kind: &str, inputs: &[u32], outputs: &[u32]| {
+        let ids = |ids: &[u32]| ids.iter().copied().map(TensorId).collect();
+        Op::new(name, kind, ids(inputs), ids(outputs))
     };
     let expected = Graph {
         name: "all".to_owned(),

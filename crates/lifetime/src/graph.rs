@@ -81,6 +81,31 @@ pub struct Op {
     pub duration_ns: Option<u64>,
 }
 
+impl Op {
+    /// An op on stream 0 that reads and makes tensors, and nothing else.
+    pub fn new(
+        name: impl Into<String>,
+        kind: impl Into<String>,
+        inputs: Vec<TensorId>,
+        outputs: Vec<TensorId>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            kind: kind.into(),
+            inputs,
+            outputs,
+            in_place: Vec::new(),
+            mutates: false,
+            workspace: Bytes(0),
+            stream: StreamId(0),
+            waits: Vec::new(),
+            records: Vec::new(),
+            after: Vec::new(),
+            duration_ns: None,
+        }
+    }
+}
+
 /// A whole step: what it reads, computes and leaves behind. `ops` stand in the order in which the program issues them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {

@@ -1,7 +1,7 @@
 //! Short ways to write graphs down in unit tests.
 #![allow(clippy::expect_used)]
 
-use crate::{Bytes, DType, Graph, Op, OpId, StreamId, Tensor, TensorId, TensorKind};
+use crate::{Bytes, DType, Graph, Op, OpId, Tensor, TensorId, TensorKind};
 
 /// An intermediate tensor of bytes.
 pub(crate) fn tensor(name: &str, bytes: u64) -> Tensor {
@@ -24,20 +24,8 @@ pub(crate) fn alias(name: &str, bytes: u64, of: u32) -> Tensor {
 
 /// An op with inputs and outputs.
 pub(crate) fn op(name: &str, inputs: &[u32], outputs: &[u32]) -> Op {
-    Op {
-        name: name.to_owned(),
-        kind: "test".to_owned(),
-        inputs: inputs.iter().map(|&id| TensorId(id)).collect(),
-        outputs: outputs.iter().map(|&id| TensorId(id)).collect(),
-        in_place: Vec::new(),
-        mutates: false,
-        workspace: Bytes(0),
-        stream: StreamId(0),
-        waits: Vec::new(),
-        records: Vec::new(),
-        after: Vec::new(),
-        duration_ns: None,
-    }
+    let ids = |ids: &[u32]| ids.iter().map(|&id| TensorId(id)).collect();
+    Op::new(name, "test", ids(inputs), ids(outputs))
 }
 
 /// Adds tensors and ops by name.

@@ -10,7 +10,7 @@ mod storage;
 mod values;
 
 use hashbrown::HashSet;
-use lifetime::{Bytes, DType, Graph, Op, StreamId, Tensor, TensorId, TensorKind};
+use lifetime::{Bytes, DType, Graph, Op, Tensor, TensorId, TensorKind};
 
 use crate::error::Fault;
 use crate::graph_checks::{self, Places};
@@ -149,20 +149,8 @@ fn make_ops(module: &Module<'_>, values: &Values, made: &Made, graph: &mut Graph
             Some(target) => format!("{}({target})", node.op),
             None => node.op.to_string(),
         };
-        graph.ops.push(Op {
-            name: node.name.to_string(),
-            kind,
-            inputs,
-            outputs: (first..).take(node.outputs.0.len()).map(TensorId).collect(),
-            in_place: Vec::new(),
-            mutates: false,
-            workspace: Bytes(0),
-            stream: StreamId(0),
-            waits: Vec::new(),
-            records: Vec::new(),
-            after: Vec::new(),
-            duration_ns: None,
-        });
+        let outputs = (first..).take(node.outputs.0.len()).map(TensorId).collect();
+        graph.ops.push(Op::new(&*node.name, kind, inputs, outputs));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lifetime::{Bytes, DType, Graph, Op, OpId, StreamId, Tensor, TensorId, TensorKind};
+use lifetime::{Bytes, DType, Graph, Op, OpId, Tensor, TensorId, TensorKind};
 use serde_json::Value;
 
 /// A phase of the step, by the corpus' own word. Used as truth to compare with, never handed to the library.
@@ -87,20 +87,7 @@ pub(crate) fn tensor(name: &str, json: &Value, kind: TensorKind) -> Tensor {
 }
 
 pub(crate) fn op(name: &str, kind: &str, inputs: Vec<TensorId>, outputs: Vec<TensorId>) -> Op {
-    Op {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        inputs,
-        outputs,
-        in_place: Vec::new(),
-        mutates: false,
-        workspace: Bytes(0),
-        stream: StreamId(0),
-        waits: Vec::new(),
-        records: Vec::new(),
-        after: Vec::new(),
-        duration_ns: None,
-    }
+    Op::new(name, kind, inputs, outputs)
 }
 
 /// The tensor that owns a tensor's storage.

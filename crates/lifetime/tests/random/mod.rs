@@ -64,20 +64,7 @@ impl Builder {
 
     /// An op of any form.
     pub(crate) fn push(&mut self, name: &str, inputs: &[TensorId], outputs: &[TensorId]) -> OpId {
-        self.graph.ops.push(Op {
-            name: name.to_owned(),
-            kind: "test".to_owned(),
-            inputs: inputs.to_vec(),
-            outputs: outputs.to_vec(),
-            in_place: Vec::new(),
-            mutates: false,
-            workspace: Bytes(0),
-            stream: StreamId(0),
-            waits: Vec::new(),
-            records: Vec::new(),
-            after: Vec::new(),
-            duration_ns: None,
-        });
+        self.graph.ops.push(Op::new(name, "test", inputs.to_vec(), outputs.to_vec()));
         OpId(self.graph.ops.len() as u32 - 1)
     }
 
