@@ -38,7 +38,8 @@ fn first_answer(criterion: &mut Criterion) {
     group.sample_size(10);
     for count in [500, 30_000, 1_000_000] {
         let problem = step(count);
-        let options = Options { node_limit: 0, threads: 1, merge_holes: false, ..Options::default() };
+        let options =
+            Options { node_limit: 0, threads: 1, merge_holes: false, match_baselines: false, ..Options::default() };
         group.bench_with_input(BenchmarkId::from_parameter(count), &problem, |bencher, problem| {
             bencher.iter(|| solve(black_box(problem), &options, &mut |_| {}).expect("a valid problem"));
         });
@@ -60,7 +61,8 @@ fn afterwards(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("afterwards");
     group.sample_size(10);
     let problem = step(3_000);
-    let options = Options { node_limit: 0, threads: 1, merge_holes: false, ..Options::default() };
+    let options =
+        Options { node_limit: 0, threads: 1, merge_holes: false, match_baselines: false, ..Options::default() };
     let offsets = solve(&problem, &options, &mut |_| {}).expect("a valid problem").offsets;
     group.bench_function("verify 3000", |bencher| bencher.iter(|| verify(black_box(&problem), &offsets)));
     group.bench_function("merge holes 3000", |bencher| {

@@ -66,8 +66,8 @@ pub enum Error {
         /// Number of the other.
         second: usize,
     },
-    /// Sizes whose sum, each rounded up to its alignment, can't be addressed.
-    #[error("the buffers add up to more than 2^63 bytes")]
+    /// Sizes, alignment padding and fixed offsets whose sum can't be addressed.
+    #[error("sizes, alignment padding and fixed offsets add up to 2^63 bytes or more, beyond what offsets can address")]
     TooLarge,
     /// More buffers than numbers for them.
     #[error("{count} buffers are more than the planner can number (2^32 - 2)")]

@@ -185,7 +185,7 @@ pub(crate) fn check(problem: &Problem) -> Result<(), Error> {
     if count >= u32::MAX as usize - 1 {
         return Err(Error::TooMany { count });
     }
-    let mut total = 0_u128;
+    let (mut total, mut highest_fixed) = (0_u128, 0);
     for (buffer, b) in problem.buffers.iter().enumerate() {
         if b.size == Bytes(0) {
             return Err(Error::EmptyBuffer { buffer });
@@ -200,12 +200,12 @@ pub(crate) fn check(problem: &Problem) -> Result<(), Error> {
             if offset.0 % b.alignment != 0 {
                 return Err(Error::MisalignedFixed { buffer, offset: offset.0, alignment: b.alignment });
             }
-            total += u128::from(offset.0);
+            highest_fixed = highest_fixed.max(offset.0);
         }
         total += u128::from(b.size.0) + u128::from(b.alignment - 1);
         check_gaps(buffer, b)?;
     }
-    if total >= 1 << 63 {
+    if total + u128::from(highest_fixed) >= 1 << 63 {
         return Err(Error::TooLarge);
     }
     let mut previous = None;

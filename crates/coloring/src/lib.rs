@@ -24,7 +24,8 @@
 //! # What it costs
 //! Measured by `cargo bench -p coloring`: a first answer takes about a millisecond at 500 buffers, a fifth of a second at
 //! 30 000, eight seconds at a million on a slow shared core, in memory linear in the number of buffers. After that the
-//! node limit decides. The exact search is tried up to 6 000 buffers, where it takes some 100 MB.
+//! node limit decides. The exact search is tried up to 4 000 buffers without gaps or
+//! separations; its memory grows with the square of their number, up to some 200 MB a thread.
 //!
 //! # What it refuses
 //! Buffers without bytes or life, alignments of 0, gaps outside a life, fixed buffers on each other's bytes, sums beyond

@@ -14,7 +14,7 @@ use crate::occupancy::Fit;
 use crate::promote::{Decoder, Promotion};
 use crate::random::Random;
 use crate::search::{Outcome, Search};
-use crate::{BoundKind, Error, Problem, Status, verify};
+use crate::{Baseline, BoundKind, Error, Problem, Status, verify};
 
 /// How long and how to search.
 #[derive(Clone, Debug)]
@@ -30,11 +30,14 @@ pub struct Options {
     pub seed: u64,
     /// Whether to gather free space in fewer pieces once the offsets are found.
     pub merge_holes: bool,
+    /// Whether every [`Baseline`](crate::Baseline) is tried, up to 100 000 buffers, even where the node limit is too low
+    /// for that. Without it a plan may be worse than theirs; a time limit cuts it short all the same.
+    pub match_baselines: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { node_limit: 4_000_000, time_limit: None, threads: 0, seed: 0, merge_holes: true }
+        Self { node_limit: 4_000_000, time_limit: None, threads: 0, seed: 0, merge_holes: true, match_baselines: true }
     }
 }
 
@@ -79,18 +82,28 @@ pub struct Solution {
 }
 
 /// Largest instance given to the exact search: its memory grows with the square of the number of buffers.
-const SEARCH_BUFFERS: usize = 6_000;
+const SEARCH_BUFFERS: usize = 4_000;
 
 /// Room for the exact search's recursion, one level a buffer.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Above this many buffers the first answer is the one that is gentlest to the cache.
-const MANY_BUFFERS: usize = 200_000;
+/// How to place all buffers.
+type Rule = (Order, Ties, Decoder);
 
-const BY_ARRIVAL: (Order, Ties, Decoder) = (Order::Arrival, Ties::Number, LOWEST);
+/// Whether some peer places buffers by this rule.
+fn is_baseline(rule: &Rule) -> bool {
+    let &(order, ties, decoder) = rule;
+    let mut rules = Baseline::ALL.iter().flat_map(|b| b.rules());
+    ties == Ties::Number && rules.any(|r| r.0 == order && Decoder::Greedy(r.1) == decoder)
+}
+
+/// Above this many buffers the first answer is the one that is gentlest to the cache, and what follows must fit the budget.
+const MANY_BUFFERS: usize = 100_000;
+
+const BY_ARRIVAL: Rule = (Order::Arrival, Ties::Number, LOWEST);
 
 /// Placements of all buffers that are tried first, cheapest and most often best in front.
-const FIRST: [(Order, Ties, Decoder); 9] = [
+const FIRST: [Rule; 9] = [
     (Order::Pressure, Ties::Life, LOWEST),
     (Order::Size, Ties::Number, LOWEST),
     (Order::Area, Ties::Life, LOWEST),
@@ -103,8 +116,8 @@ const FIRST: [(Order, Ties, Decoder); 9] = [
 ];
 
 /// Dearer ones, tried where none of the first reached the bound. With the first they contain every baseline, so that no
-/// plan is above one as long as the budget lasts for them: up to 130 000 buffers with the default.
-const SECOND: [(Order, Ties, Decoder); 13] = [
+/// plan is above one.
+const SECOND: [Rule; 13] = [
     (Order::Pressure, Ties::Life, BEST),
     (Order::Size, Ties::Number, BEST),
     (Order::Area, Ties::Number, BEST),
@@ -121,7 +134,7 @@ const SECOND: [(Order, Ties, Decoder); 13] = [
 ];
 
 /// Where the lines of [`Promotion`] start.
-const LINES: [(Order, Ties, Decoder); 6] = [
+const LINES: [Rule; 6] = [
     (Order::Life, Ties::Number, Decoder::Skyline),
     (Order::Size, Ties::Number, LOWEST),
     (Order::Area, Ties::Life, Decoder::Skyline),
@@ -164,6 +177,7 @@ pub fn solve(
         bound: bounds::bound(&instance),
         capacity: problem.capacity.map(|c| c.0),
         node_limit: options.node_limit,
+        match_baselines: options.match_baselines && instance.len() <= MANY_BUFFERS,
         seed: options.seed,
         deadline: options.time_limit.and_then(|limit| Instant::now().checked_add(limit)),
         nodes: 0,
@@ -171,7 +185,7 @@ pub fn solve(
         on_better,
     };
     solver.place_first();
-    if !solver.is_done() {
+    if !solver.is_settled() && (solver.match_baselines || !solver.is_done()) {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(options.threads)
             .stack_size(STACK_BYTES)
@@ -242,6 +256,7 @@ struct Solver<'a> {
     bound: Bound,
     capacity: Option<u64>,
     node_limit: u64,
+    match_baselines: bool,
     seed: u64,
     deadline: Option<Instant>,
     nodes: u64,
@@ -252,8 +267,8 @@ struct Solver<'a> {
 impl Solver<'_> {
     fn run(&mut self) {
         if self.capacity.is_some_and(|capacity| self.bound.bytes > capacity) {
-            // Nothing fits, so nobody will use the plan: the first answer shows why.
-            return;
+            // Nothing fits, so nobody will use the plan, and no work is spent on making it good.
+            self.node_limit = 0;
         }
         self.place_all("greedy", &FIRST[1..]);
         self.place_all("greedy", &SECOND);
@@ -268,9 +283,13 @@ impl Solver<'_> {
 
     /// Whether there is nothing left to gain or to spend. The first answer is always waited for.
     fn is_done(&self) -> bool {
-        !self.best.offsets.is_empty()
-            && (self.best.peak <= self.bound.bytes || self.nodes >= self.node_limit || self.is_late())
-            || self.instance.len() == 0
+        self.is_settled() || self.nodes >= self.node_limit
+    }
+
+    /// Whether nothing is left to gain, or no time to gain it in.
+    fn is_settled(&self) -> bool {
+        let has_plan = !self.best.offsets.is_empty();
+        has_plan && (self.best.peak <= self.bound.bytes || self.is_late()) || self.instance.len() == 0
     }
 
     fn is_late(&self) -> bool {
@@ -352,18 +371,23 @@ impl Solver<'_> {
         }
     }
 
-    fn place_all(&mut self, solver: &'static str, rules: &[(Order, Ties, Decoder)]) {
-        if self.is_done() {
+    fn place_all(&mut self, solver: &'static str, rules: &[Rule]) {
+        if self.is_settled() {
             return;
         }
         let instance = self.instance;
         let mut left = self.node_limit.saturating_sub(self.nodes);
-        let mut affordable = |rule: &(Order, Ties, Decoder)| {
-            let is_affordable = rule.2.nodes(instance) <= left;
-            left -= if is_affordable { rule.2.nodes(instance) } else { 0 };
-            is_affordable
+        let mut is_affordable = |rule: &Rule| {
+            let fits = rule.2.nodes(instance) <= left;
+            left -= if fits { rule.2.nodes(instance) } else { 0 };
+            fits
         };
-        let rules = rules.iter().copied().filter(|rule| self.can_decode(rule.2)).filter(&mut affordable).collect();
+        let rules: Vec<Rule> = rules
+            .iter()
+            .copied()
+            .filter(|rule| self.can_decode(rule.2))
+            .filter(|rule| is_affordable(rule) || (self.match_baselines && is_baseline(rule)))
+            .collect();
         self.race(solver, self.bound.bytes, rules, |&mut (order, ties, decoder), _| {
             let placed = decoder.place(instance, &order.sort(instance, ties), u64::MAX);
             (placed.ok(), decoder.nodes(instance))
@@ -496,7 +520,6 @@ fn disturb(order: &mut [u32], random: &mut Random) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Baseline;
 
     #[test]
     fn every_baseline_is_part_of_the_portfolio() {

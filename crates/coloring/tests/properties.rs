@@ -110,7 +110,7 @@ proptest! {
     fn merging_holes_never_makes_anything_worse(p in rich(14)) {
         let first_fit = solve(
             &p,
-            &Options { threads: 1, node_limit: 0, merge_holes: false, ..Options::default() },
+            &Options { threads: 1, node_limit: 0, merge_holes: false, match_baselines: false, ..Options::default() },
             &mut |_| {},
         )
         .unwrap();
@@ -231,6 +231,19 @@ fn no_capacity_is_claimed_to_be_met_that_is_not() {
     assert_eq!(solved(&p).status, Status::Infeasible);
     p.capacity = Some(Bytes(16));
     assert_eq!(solved(&p).status, Status::Optimal);
+}
+
+proptest! {
+    #[test]
+    fn no_node_limit_and_no_capacity_make_a_plan_worse_than_a_baseline(mut p in rich(20), limit in 0_u64..40, short in any::<bool>()) {
+        if short {
+            p.capacity = Some(Bytes(max_load(&p) / 2));
+        }
+        let s = solve(&p, &Options { threads: 1, node_limit: limit, ..Options::default() }, &mut |_| {}).unwrap();
+        for (baseline, other) in baselines(&p).unwrap() {
+            prop_assert!(s.peak <= other, "{} {:?}", baseline.name(), other);
+        }
+    }
 }
 
 #[test]

@@ -197,8 +197,8 @@ pub enum CsvProblem {
         /// The row that has it, from 1, the header not counted.
         first_row: usize,
     },
-    /// Everything above everything else would not fit into 64 bits.
-    #[error("the sizes up to this row, with alignment and fixed offsets, add up to more than 2^64 - 1 bytes")]
+    /// Everything above everything else would be out of reach; see [`SUM_LIMIT`](crate::SUM_LIMIT).
+    #[error("the sizes up to this row, with alignment and fixed offsets, add up to 2^63 bytes or more")]
     SumOverflow,
     /// A fixed offset whose buffer ends beyond 64 bits.
     #[error("offset {offset} plus size {size} is more than 2^64 - 1")]
@@ -428,9 +428,12 @@ pub enum Fault {
         /// The type.
         dtype: &'static str,
     },
-    /// A tensor's size from its shape, or the sum of all sizes, is beyond 64 bits.
+    /// A tensor's size from its shape is beyond 64 bits.
     #[error("{0} come to more than 2^64 - 1 bytes")]
     SizeOverflow(&'static str),
+    /// All sizes together are out of reach; see [`SUM_LIMIT`](crate::SUM_LIMIT).
+    #[error("{0} come to 2^63 bytes or more")]
+    SumOverflow(&'static str),
     /// A buffer that ends beyond 64 bits.
     #[error("offset {offset} plus {bytes} bytes is more than 2^64 - 1")]
     EndOverflow {

@@ -4,7 +4,7 @@ use lifetime::{Graph, TensorId};
 
 use crate::error::Fault;
 use crate::ids::At;
-use crate::limits::MAX_BYTES;
+use crate::limits::{MAX_BYTES, add_below_limit};
 use crate::{Error, Result};
 
 /// Where a graph's parts stand in the file it came from.
@@ -30,7 +30,7 @@ pub(crate) fn check(graph: &Graph, places: &Places<'_>, at: At<'_>) -> Result<()
         }
         if counts {
             let what = "the sizes of all tensors and workspaces up to here";
-            sum = sum.checked_add(bytes).ok_or(Fault::SizeOverflow(what))?;
+            sum = add_below_limit(sum, bytes).ok_or(Fault::SumOverflow(what))?;
         }
         Ok(())
     };

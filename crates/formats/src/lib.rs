@@ -61,6 +61,6 @@ pub use error::{CsvError, CsvProblem, Error, Fault, GapFault, InvalidError, Json
 pub use gpumem_graph::write_graph;
 pub use gpumem_plan::write_plan;
 pub use input::Compression;
-pub use limits::{Limits, MAX_ALIGNMENT, MAX_BYTES};
+pub use limits::{Limits, MAX_ALIGNMENT, MAX_BYTES, SUM_LIMIT};
 pub use output::Output;
 pub use problem::NamedProblem;

@@ -30,3 +30,12 @@ pub const MAX_BYTES: u64 = 1 << 62;
 
 /// Largest alignment, in bytes.
 pub const MAX_ALIGNMENT: u64 = 1 << 62;
+
+/// What sizes, alignment padding and fixed offsets of one file stay below together, in bytes: offsets that a planner works
+/// out can then be added up without a second thought.
+pub const SUM_LIMIT: u64 = 1 << 63;
+
+/// The sum, if it is below [`SUM_LIMIT`].
+pub(crate) fn add_below_limit(sum: u64, bytes: u64) -> Option<u64> {
+    sum.checked_add(bytes).filter(|&sum| sum < SUM_LIMIT)
+}

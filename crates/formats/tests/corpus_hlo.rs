@@ -294,3 +294,9 @@ fn long_chains_of_aliases_need_no_deep_stack() {
     file.op("c50000", &[], &[8]).op("r", &["c0"], &[1]);
     assert_eq!(inputs_of(&file.graph(), "r"), ["c50000"]);
 }
+
+#[test]
+fn a_module_without_nodes_is_a_graph_without_ops() {
+    let read = graph(r#"{"format":"gpumem-corpus-hlo/1","name":"x","nodes":[]}"#.to_owned());
+    assert_eq!((read.tensors.len(), read.ops.len(), read.results.len()), (0, 0, 0));
+}

@@ -46,7 +46,8 @@ pub(super) struct Values(Vec<Option<Vec<Leaf>>>);
 impl Values {
     /// The values of `node`, in the order of its outputs.
     pub(super) fn of(&self, node: u32) -> &[Leaf] {
-        self.0[node as usize].as_deref().unwrap_or_default()
+        // A module without nodes has a root all the same: node 0.
+        self.0.get(node as usize).and_then(Option::as_deref).unwrap_or_default()
     }
 
     /// Follows all values. Names tensors of `graph` after the nodes that take them out of a tuple.

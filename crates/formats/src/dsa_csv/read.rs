@@ -11,7 +11,7 @@ use lifetime::{Bytes, HalfStep, LiveRange, Offset};
 use super::Column;
 use crate::error::{CsvError, CsvProblem, GapFault};
 use crate::input::Input;
-use crate::limits::{MAX_ALIGNMENT, MAX_BYTES};
+use crate::limits::{MAX_ALIGNMENT, MAX_BYTES, add_below_limit};
 use crate::{Error, Limits, NamedProblem, Result, document, gaps};
 
 /// Whether the first record of `head` names two of the columns every file must have.
@@ -246,8 +246,8 @@ impl Rows {
             buffer.gaps = read_gaps(field, &buffer).map_err(|problem| (Some(Column::Gaps), problem))?;
         }
         let padded = size.checked_add(buffer.alignment - 1);
-        let stacked = padded.and_then(|padded| self.stacked.checked_add(padded));
-        let Some(stacked) = stacked.filter(|stacked| stacked.checked_add(self.fixed_end).is_some()) else {
+        let stacked = padded.and_then(|padded| add_below_limit(self.stacked, padded));
+        let Some(stacked) = stacked.filter(|&stacked| add_below_limit(stacked, self.fixed_end).is_some()) else {
             return Err((Some(Column::Size), CsvProblem::SumOverflow));
         };
         self.add_id(header.id(records)).map_err(|problem| (Some(Column::Id), problem))?;

@@ -9,7 +9,7 @@ use crate::error::Fault;
 use crate::ids::At;
 use crate::input::Input;
 use crate::json::{self, Id, Items, Text, record};
-use crate::limits::{MAX_ALIGNMENT, MAX_BYTES};
+use crate::limits::{MAX_ALIGNMENT, MAX_BYTES, add_below_limit};
 use crate::words::Spelled;
 use crate::{Error, Result, document, gaps};
 
@@ -67,8 +67,8 @@ pub(crate) fn read(input: &mut Input<'_>) -> Result<Plan> {
     let mut buffers = Vec::with_capacity(raw.placements.0.len());
     for (index, placement) in raw.placements.0.into_iter().enumerate() {
         let buffer = placed(index, placement, end, at)?;
-        sum = sum.checked_add(buffer.bytes.0).ok_or_else(|| {
-            let fault = Fault::SizeOverflow("the sizes of all placements up to here");
+        sum = add_below_limit(sum, buffer.bytes.0).ok_or_else(|| {
+            let fault = Fault::SumOverflow("the sizes of all placements up to here");
             at.fault(format!("placements[{index}].bytes"), label(&buffer.id), fault)
         })?;
         buffers.push(buffer);
