@@ -73,7 +73,7 @@ pub use conflicts::{count_conflicts, list_conflicts};
 pub use error::{Defect, Error};
 pub use holes::{HoleStats, measure as measure_holes, merge as merge_holes};
 pub use plan::{BoundKind, PlacedBuffer, Plan, Status};
-pub use planner::{Planned, Request, plan, tightest_moment};
+pub use planner::{Planned, Request, buffer_ids, plan, tightest_moment};
 pub use problem::{Buffer, Gap, Problem};
 pub use solver::{Options, Progress, Solution, solve};
 pub use verify::{PlanCheck, Verified, verify, verify_plan};

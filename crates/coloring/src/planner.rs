@@ -1,6 +1,7 @@
 //! From named buffers in tiers to a plan: the persistent ones packed on their own, the others above them.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use lifetime::{Analysis, BufferSource, Bytes, Graph, HalfStep, Limit, Offset, OpId, Tier};
 
@@ -29,13 +30,10 @@ pub struct Request {
 impl Request {
     /// The buffers of an analysed graph. Those without an alignment of their own get `alignment` (bytes).
     ///
-    /// A buffer's identifier is the position of its tensor in the graph (`17`), or `opN` for the workspace of op `N`.
+    /// Identifiers are those of [`buffer_ids`].
     pub fn from_analysis(graph: &Graph, analysis: &Analysis, alignment: u64) -> Self {
-        let buffer = |b: &lifetime::Buffer| PlacedBuffer {
-            id: match b.source {
-                BufferSource::Storage(tensor) => tensor.0.to_string(),
-                BufferSource::Workspace(op) => format!("op{}", op.0),
-            },
+        let buffer = |(b, id): (&lifetime::Buffer, String)| PlacedBuffer {
+            id,
             name: b.name.clone(),
             op: match b.born_by {
                 Limit::Op(op) => graph.ops.get(op.index()).map(|op| op.name.clone()),
@@ -51,7 +49,7 @@ impl Request {
         };
         Self {
             name: graph.name.clone(),
-            buffers: analysis.buffers.iter().map(buffer).collect(),
+            buffers: analysis.buffers.iter().zip(buffer_ids(graph, analysis)).map(buffer).collect(),
             separations: analysis.separations.iter().map(|&(a, b)| (a.0, b.0)).collect(),
             end: analysis.end,
             capacity: None,
@@ -68,6 +66,29 @@ impl Request {
         self.buffers.retain(|b| tiers.contains(&b.tier));
         self
     }
+}
+
+/// What each buffer of an analysed graph is called in its plan, no two the same: what the file calls the tensor that owns
+/// it, or `op` and what the file calls the op whose workspace it is.
+pub fn buffer_ids(graph: &Graph, analysis: &Analysis) -> Vec<String> {
+    let mut taken: HashSet<String> = HashSet::with_capacity(analysis.buffers.len());
+    let storages = analysis.buffers.iter().filter_map(|b| match b.source {
+        BufferSource::Storage(tensor) => Some(graph.tensor_id(tensor).into_owned()),
+        BufferSource::Workspace(_) => None,
+    });
+    taken.extend(storages);
+    let id = |b: &lifetime::Buffer| match b.source {
+        BufferSource::Storage(tensor) => graph.tensor_id(tensor).into_owned(),
+        BufferSource::Workspace(op) => {
+            let mut id = format!("op{}", graph.op_id(op));
+            // A tensor may be called that.
+            while !taken.insert(id.clone()) {
+                id.push_str(".workspace");
+            }
+            id
+        }
+    };
+    analysis.buffers.iter().map(id).collect()
 }
 
 /// A plan with what is known of how it was found.

@@ -54,6 +54,30 @@ impl<'a> Positions<'a> {
         Ok(Self::Map(map))
     }
 
+    /// The identifiers of the list these were learnt from, as texts; none where each is its position. `7` and `"7"` are the
+    /// same text and so refused together.
+    pub(crate) fn texts(
+        &self,
+        ids: impl ExactSizeIterator<Item = &'a Id<'a>>,
+        list: &str,
+        what: &'static str,
+        at: At<'_>,
+    ) -> Result<Vec<String>, Error> {
+        if let Self::Same(_) = self {
+            return Ok(Vec::new());
+        }
+        let texts: Vec<String> = ids.map(ToString::to_string).collect();
+        let mut first_of: HashMap<&str, usize> = HashMap::with_capacity(texts.len());
+        for (position, text) in texts.iter().enumerate() {
+            if let Some(first) = first_of.insert(text.as_str(), position) {
+                let fault = Fault::Duplicate { what, id: text.clone(), first: format!("{list}[{first}]") };
+                return Err(at.fault(format!("{list}[{position}].id"), "", fault));
+            }
+        }
+        drop(first_of);
+        Ok(texts)
+    }
+
     /// The position of the item called `id`.
     pub(crate) fn find(&self, id: &Id<'_>) -> Option<u32> {
         match (self, id) {

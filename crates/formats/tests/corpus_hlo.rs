@@ -297,6 +297,6 @@ fn long_chains_of_aliases_need_no_deep_stack() {
 
 #[test]
 fn a_module_without_nodes_is_a_graph_without_ops() {
-    let read = graph(r#"{"format":"gpumem-corpus-hlo/1","name":"x","nodes":[]}"#.to_owned());
+    let read = graph(r#"{"format":"gpumem-corpus-hlo/1","name":"x","nodes":[]}"#);
     assert_eq!((read.tensors.len(), read.ops.len(), read.results.len()), (0, 0, 0));
 }

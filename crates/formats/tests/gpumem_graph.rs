@@ -34,13 +34,13 @@ fn everything_the_form_can_say_is_read() {
             "tensors": [
               {"id": "w", "name": "weight", "dtype": "bf16", "shape": [3, 5], "kind": "parameter", "alignment": 256, "x-t": 0},
               {"id": 7, "dtype": "i4", "shape": [3], "tier_hint": "cyclic"},
-              {"id": "7", "dtype": "opaque", "shape": [], "bytes": 12, "alias_of": 7, "kind": null}],
+              {"id": "v", "dtype": "opaque", "shape": [], "bytes": 12, "alias_of": 7, "kind": null}],
             "ops": [
               {"id": "a", "kind": "k", "inputs": ["w"], "outputs": [7], "records": ["go"], "meta": 1},
-              {"id": 0, "name": "b", "kind": "", "inputs": [7, 7, "w"], "outputs": ["7"], "stream": "side", "waits": ["go"],
+              {"id": 0, "name": "b", "kind": "", "inputs": [7, 7, "w"], "outputs": ["v"], "stream": "side", "waits": ["go"],
                "records": ["done"], "after": ["a"], "mutates": true, "workspace_bytes": 9, "duration_ns": 5,
-               "in_place": [{"input": "w", "output": "7"}]}],
-            "results": ["7"], "loss": 7}"#,
+               "in_place": [{"input": "w", "output": "v"}]}],
+            "results": ["v"], "loss": 7}"#,
     );
     let tensor = |name: &str, dtype, shape: &[u64], bytes, kind| Tensor {
         name: name.to_owned(),
@@ -62,7 +62,7 @@ fn everything_the_form_can_say_is_read() {
             Tensor { alignment: Some(256), ..tensor("weight", DType::Bf16, &[3, 5], 30, TensorKind::Parameter) },
             // Three elements of four bits.
             Tensor { tier_hint: Some(Tier::Cyclic), ..tensor("7", DType::I4, &[3], 2, TensorKind::Intermediate) },
-            Tensor { alias_of: Some(TensorId(1)), ..tensor("7", DType::Opaque, &[], 12, TensorKind::Intermediate) },
+            Tensor { alias_of: Some(TensorId(1)), ..tensor("v", DType::Opaque, &[], 12, TensorKind::Intermediate) },
         ],
         ops: vec![
             Op { records: vec![EventId(0)], ..op("a", "k", &[0], &[1]) },
@@ -82,6 +82,8 @@ fn everything_the_form_can_say_is_read() {
         loss: Some(TensorId(1)),
         streams: vec!["main".to_owned(), "side".to_owned()],
         events: vec!["go".to_owned(), "done".to_owned()],
+        tensor_ids: ["w", "7", "v"].map(str::to_owned).to_vec(),
+        op_ids: ["a", "0"].map(str::to_owned).to_vec(),
     };
     assert_eq!(read, expected);
     assert_eq!(graph(written(&expected)), expected);
@@ -227,8 +229,8 @@ fn sizes_that_add_up_out_of_reach_are_refused_and_aliases_do_not_count() {
     let workspace =
         |id: u32| format!(r#"{{"id":{id},"kind":"k","inputs":[],"outputs":[],"workspace_bytes":{}}}"#, 1_u64 << 62);
     let ops: Vec<String> = (0..2).map(workspace).collect();
-    let error = refusal(file(&four[..2].join(","), &ops.join(",")));
-    assert!(error.starts_with("f: ops[1].workspace_bytes (op `1`): the sizes of all tensors"), "{error}");
+    let error = refusal(file(&big(0, ""), &ops.join(",")));
+    assert!(error.starts_with("f: ops[0].workspace_bytes (op `0`): the sizes of all tensors"), "{error}");
 }
 
 #[test]
@@ -323,14 +325,19 @@ fn any_graph() -> impl Strategy<Value = Graph> {
                 prop::collection::vec(0..tensors.max(1), 0..if tensors > 0 { 3 } else { 1 }),
                 prop::option::of(0..tensors.max(1)),
             );
-            (any::<String>(), lists).prop_map(move |(name, (tensors, ops, results, loss))| Graph {
-                name,
-                results: results.into_iter().map(TensorId).collect(),
-                loss: loss.filter(|_| !tensors.is_empty()).map(TensorId),
-                tensors,
-                ops,
-                streams: streams.clone(),
-                events: events.clone(),
+            let (tensor_count, op_count) = (tensors, ops);
+            (any::<String>(), any::<bool>(), lists).prop_map(move |(name, own_ids, (tensors, ops, results, loss))| {
+                Graph {
+                    name,
+                    results: results.into_iter().map(TensorId).collect(),
+                    loss: loss.filter(|_| !tensors.is_empty()).map(TensorId),
+                    tensors,
+                    ops,
+                    streams: streams.clone(),
+                    events: events.clone(),
+                    tensor_ids: if own_ids { (0..tensor_count).map(|i| format!("t{i}")).collect() } else { Vec::new() },
+                    op_ids: if own_ids { (0..op_count).rev().map(|i| i.to_string()).collect() } else { Vec::new() },
+                }
             })
         },
     )
@@ -370,4 +377,11 @@ fn the_schema_and_the_reader_know_the_same_types() {
     let listed = schema["$defs"]["tensor"]["properties"]["dtype"]["enum"].as_array().unwrap();
     assert!(listed.iter().all(|name| DType::from_name(name.as_str().unwrap()).is_some()));
     assert!(DType::ALL.iter().all(|dtype| listed.iter().any(|name| name == dtype.name())));
+}
+
+#[test]
+fn a_number_and_its_text_are_one_identifier() {
+    let t = |id: &str| format!(r#"{{"id":{id},"dtype":"f32","shape":[]}}"#);
+    let error = refusal(file(&format!("{},{}", t("7"), t(r#""7""#)), ""));
+    assert!(error.contains("tensors[1].id") && error.contains("tensors[0]"), "{error}");
 }

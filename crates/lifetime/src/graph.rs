@@ -1,5 +1,7 @@
 //! The computation graph: tensors, ops and what connects them.
 
+use std::borrow::Cow;
+
 use crate::{Bytes, EventId, OpId, StreamId, TensorId, dtype::DType, tier::Tier};
 
 /// Where a tensor comes from, as far as the graph says.
@@ -123,4 +125,29 @@ pub struct Graph {
     pub streams: Vec<String>,
     /// Names of the events; `EventId(i)` is the i-th.
     pub events: Vec<String>,
+    /// What the file calls each tensor, no two the same; empty where that is its position.
+    pub tensor_ids: Vec<String>,
+    /// What the file calls each op, no two the same; empty where that is its position.
+    pub op_ids: Vec<String>,
+}
+
+impl Graph {
+    /// What the file calls a tensor.
+    pub fn tensor_id(&self, tensor: TensorId) -> Cow<'_, str> {
+        self.tensor_ids.get(tensor.index()).map_or_else(|| tensor.0.to_string().into(), |id| id.as_str().into())
+    }
+
+    /// What the file calls an op.
+    pub fn op_id(&self, op: OpId) -> Cow<'_, str> {
+        self.op_ids.get(op.index()).map_or_else(|| op.0.to_string().into(), |id| id.as_str().into())
+    }
+
+    /// The tensor that the file calls this.
+    pub fn tensor_called(&self, id: &str) -> Option<TensorId> {
+        let position = match self.tensor_ids.as_slice() {
+            [] => id.parse().ok().filter(|&position: &usize| position < self.tensors.len()),
+            ids => ids.iter().position(|other| other == id),
+        };
+        position.and_then(|position| u32::try_from(position).ok()).map(TensorId)
+    }
 }

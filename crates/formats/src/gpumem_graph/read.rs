@@ -76,6 +76,8 @@ pub(crate) fn read(input: &mut Input<'_>) -> Result<Graph> {
     };
     let mut graph = Graph {
         name: raw.name.as_ref().map_or_else(|| document::stem(at.file), ToString::to_string),
+        tensor_ids: names.tensors.texts(raw.tensors.0.iter().map(|t| &t.id), "tensors", "tensor", at)?,
+        op_ids: names.ops.texts(raw.ops.0.iter().map(|op| &op.id), "ops", "op", at)?,
         ..Graph::default()
     };
     for (index, tensor) in raw.tensors.0.iter().enumerate() {

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use lifetime::{EventId, Graph, InPlace, Op, StreamId, Tensor, TensorId};
+use lifetime::{EventId, Graph, InPlace, Op, OpId, StreamId, Tensor, TensorId};
 use serde::Serialize;
 
 use crate::graph_checks::{self, Places};
@@ -36,6 +36,14 @@ fn check(graph: &Graph) -> Result<()> {
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return refuse(format!("two streams or two events called `{}`", pair[0]));
+        }
+    }
+    for (ids, count) in [(&graph.tensor_ids, graph.tensors.len()), (&graph.op_ids, graph.ops.len())] {
+        let mut sorted: Vec<&String> = ids.iter().collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        if !ids.is_empty() && sorted.len() != count {
+            return refuse("identifiers that are missing or stand twice".to_owned());
         }
     }
     let is_tensor = |id: &TensorId| id.index() < graph.tensors.len();
@@ -85,16 +93,17 @@ fn write_all(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
         }
     }
     out.write_all(b",\n\"tensors\":[")?;
-    write_list(out, graph.tensors.iter().zip(0..).map(|(tensor, id)| TensorRow::new(tensor, id)))?;
+    write_list(out, graph.tensors.iter().zip(0..).map(|(tensor, id)| TensorRow::new(graph, tensor, TensorId(id))))?;
     out.write_all(b"],\n\"ops\":[")?;
-    write_list(out, graph.ops.iter().zip(0..).map(|(op, id)| OpRow::new(graph, op, id)))?;
+    write_list(out, graph.ops.iter().zip(0..).map(|(op, id)| OpRow::new(graph, op, OpId(id))))?;
     out.write_all(b"]")?;
     if !graph.results.is_empty() {
         out.write_all(b",\n\"results\":")?;
-        serde_json::to_writer(&mut *out, &indexes(&graph.results))?;
+        serde_json::to_writer(&mut *out, &tensor_ids(graph, &graph.results))?;
     }
     if let Some(loss) = graph.loss {
-        write!(out, ",\n\"loss\":{}", loss.0)?;
+        out.write_all(b",\n\"loss\":")?;
+        serde_json::to_writer(&mut *out, &tensor_id(graph, loss))?;
     }
     out.write_all(b"}\n")?;
     out.flush()
@@ -109,20 +118,36 @@ pub(crate) fn write_list<T: Serialize>(out: &mut impl Write, items: impl Iterato
     Ok(())
 }
 
-fn indexes(tensors: &[TensorId]) -> Vec<u32> {
-    tensors.iter().map(|tensor| tensor.0).collect()
+/// What a tensor or op is called: its own identifier, or its position where it has no other.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum RowId<'a> {
+    Own(&'a str),
+    Position(u32),
+}
+
+fn tensor_id(graph: &Graph, id: TensorId) -> RowId<'_> {
+    graph.tensor_ids.get(id.index()).map_or(RowId::Position(id.0), |own| RowId::Own(own))
+}
+
+fn op_id(graph: &Graph, id: OpId) -> RowId<'_> {
+    graph.op_ids.get(id.index()).map_or(RowId::Position(id.0), |own| RowId::Own(own))
+}
+
+fn tensor_ids<'a>(graph: &'a Graph, tensors: &[TensorId]) -> Vec<RowId<'a>> {
+    tensors.iter().map(|&id| tensor_id(graph, id)).collect()
 }
 
 #[derive(Serialize)]
 struct TensorRow<'a> {
-    id: u32,
+    id: RowId<'a>,
     name: &'a str,
     dtype: &'static str,
     shape: &'a [u64],
     bytes: u64,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    alias_of: Option<u32>,
+    alias_of: Option<RowId<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,15 +155,15 @@ struct TensorRow<'a> {
 }
 
 impl<'a> TensorRow<'a> {
-    fn new(tensor: &'a Tensor, id: u32) -> Self {
+    fn new(graph: &'a Graph, tensor: &'a Tensor, id: TensorId) -> Self {
         Self {
-            id,
+            id: tensor_id(graph, id),
             name: &tensor.name,
             dtype: tensor.dtype.name(),
             shape: &tensor.shape,
             bytes: tensor.bytes.0,
             kind: tensor.kind.word(),
-            alias_of: tensor.alias_of.map(|id| id.0),
+            alias_of: tensor.alias_of.map(|id| tensor_id(graph, id)),
             alignment: tensor.alignment,
             tier_hint: tensor.tier_hint.map(|tier| tier.name()),
         }
@@ -146,20 +171,20 @@ impl<'a> TensorRow<'a> {
 }
 
 #[derive(Serialize)]
-struct PairRow {
-    input: u32,
-    output: u32,
+struct PairRow<'a> {
+    input: RowId<'a>,
+    output: RowId<'a>,
 }
 
 #[derive(Serialize)]
 struct OpRow<'a> {
-    id: u32,
+    id: RowId<'a>,
     name: &'a str,
     kind: &'a str,
-    inputs: Vec<u32>,
-    outputs: Vec<u32>,
+    inputs: Vec<RowId<'a>>,
+    outputs: Vec<RowId<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    in_place: Vec<PairRow>,
+    in_place: Vec<PairRow<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     mutates: bool,
     #[serde(skip_serializing_if = "is_zero")]
@@ -171,7 +196,7 @@ struct OpRow<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     records: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    after: Vec<u32>,
+    after: Vec<RowId<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ns: Option<u64>,
 }
@@ -182,25 +207,27 @@ fn is_zero(bytes: &u64) -> bool {
 }
 
 impl<'a> OpRow<'a> {
-    fn new(graph: &'a Graph, op: &'a Op, id: u32) -> Self {
+    fn new(graph: &'a Graph, op: &'a Op, id: OpId) -> Self {
         let event_names =
             |events: &[EventId]| events.iter().map(|event| graph.events[event.index()].as_str()).collect();
         // The first stream is the default.
         let stream = (op.stream != StreamId(0)).then(|| graph.streams[op.stream.index()].as_str());
-        let pairs = op.in_place.iter().map(|pair| PairRow { input: pair.input.0, output: pair.output.0 });
+        let pair =
+            |pair: &InPlace| PairRow { input: tensor_id(graph, pair.input), output: tensor_id(graph, pair.output) };
+        let pairs = op.in_place.iter().map(pair);
         Self {
-            id,
+            id: op_id(graph, id),
             name: &op.name,
             kind: &op.kind,
-            inputs: indexes(&op.inputs),
-            outputs: indexes(&op.outputs),
+            inputs: tensor_ids(graph, &op.inputs),
+            outputs: tensor_ids(graph, &op.outputs),
             in_place: pairs.collect(),
             mutates: op.mutates,
             workspace_bytes: op.workspace.0,
             stream,
             waits: event_names(&op.waits),
             records: event_names(&op.records),
-            after: op.after.iter().map(|op| op.0).collect(),
+            after: op.after.iter().map(|&op| op_id(graph, op)).collect(),
             duration_ns: op.duration_ns,
         }
     }
