@@ -30,10 +30,10 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
         }
         (Content::Graph(graph), Target::Csv) => {
             let problem = live_ranges(&graph, &args.tiers).map_err(|failure| failure.in_file(&args.input))?;
-            save(args, |out| write_csv(&problem, out))?;
+            save_rows(args, &problem)?;
         }
-        (Content::Problem(problem), Target::Csv) => save(args, |out| write_csv(&problem, out))?,
-        (Content::Plan(plan), Target::Csv) => save(args, |out| write_csv(&NamedProblem::from(&plan), out))?,
+        (Content::Problem(problem), Target::Csv) => save_rows(args, &problem)?,
+        (Content::Plan(plan), Target::Csv) => save_rows(args, &NamedProblem::from(&plan))?,
         (Content::Problem(problem), Target::Json) => {
             if problem.solution().is_none() {
                 return Err(Failure::input(format!(
@@ -61,6 +61,16 @@ fn target(args: &ConvertArgs) -> Result<Target, Failure> {
         let name = args.output.display();
         Err(Failure::input(format!("{name}: the ending says the format: .csv or .json, then .gz or .zst if wanted")))
     }
+}
+
+fn save_rows(args: &ConvertArgs, problem: &NamedProblem) -> Result<(), Failure> {
+    if problem.ids.is_empty() {
+        let input = args.input.display();
+        return Err(Failure::input(format!(
+            "{input}: there are no buffers to write, and a CSV file has at least one row"
+        )));
+    }
+    save(args, |out| write_csv(problem, out))
 }
 
 fn save(args: &ConvertArgs, write: impl FnOnce(&mut Output) -> formats::Result<()>) -> Result<(), Failure> {

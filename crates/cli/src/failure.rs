@@ -4,9 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::tame::tame;
+
 /// Says something to the person on standard error, which may be closed: then nobody wants to know.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "gpumem: {text}");
+    let _ = writeln!(io::stderr(), "gpumem: {}", tame(text));
 }
 
 /// An error on its way to the person.

@@ -98,11 +98,9 @@ pub(crate) fn load(path: &Path, options: LoadOptions) -> Result<Loaded, Failure>
     };
     for buffer in &mut loaded.request.buffers {
         buffer.fixed &= !options.ignore_offsets;
-        buffer.alignment = match options.alignment {
-            // A graph's buffers were given theirs, and the ones they ask for themselves stay.
-            Some(asked) if loaded.graph.is_none() => least_common_multiple(buffer.alignment, asked),
-            _ => buffer.alignment,
-        };
+        if let Some(asked) = options.alignment {
+            buffer.alignment = least_common_multiple(buffer.alignment, asked);
+        }
     }
     let Prepared { request, graph, given_load, zero_byte, warnings } = loaded;
     Ok(Loaded { source, request, graph, given_load, zero_byte, warnings, read, analysed: start.elapsed() })

@@ -12,6 +12,7 @@ mod failure;
 mod load;
 mod plan;
 mod quantity;
+mod tame;
 mod verify;
 mod words;
 

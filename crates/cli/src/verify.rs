@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-use coloring::{PlacedBuffer, Plan, Request, verify_plan};
+use coloring::{PlacedBuffer, Plan, Request, Status, verify_plan};
 use formats::{Content, Limits, read_path};
-use lifetime::{AnalysisOptions, BufferSource, Graph, OpId, analyse};
+use lifetime::{AnalysisOptions, Graph, OpId, analyse};
 
 use crate::args::VerifyArgs;
 use crate::convert::plan_of;
 use crate::failure::Failure;
 use crate::load::{range_in_words, request_of};
 use crate::quantity::Grouped;
+use crate::tame::Tame;
 use crate::words::defect_in_words;
 
 /// Runs the command.
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let ids: Vec<String> = plan.buffers.iter().map(|b| b.id.clone()).collect();
     let check =
         verify_plan(&plan).map_err(|defect| Failure::no(format!("{name}: {}", defect_in_words(&defect, &ids))))?;
-    let mut out = io::stdout().lock();
+    let mut out = Tame(io::stdout().lock());
     if !args.quiet {
         let bound = match check.bound_is_checked {
             true => "recomputed",
@@ -43,7 +44,10 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), Failure> {
             Grouped(plan.peak.0),
             Grouped(plan.max_load.0),
             Grouped(plan.lower_bound.0),
-            plan.status.name(),
+            match (check.bound_is_checked, plan.status) {
+                (false, Status::Optimal) => "optimal if that search was right",
+                (_, status) => status.name(),
+            },
         )?;
     }
     if let Some(file) = &args.file {
@@ -96,6 +100,9 @@ fn compare(plan: &Plan, file: &Path, ignore_offsets: bool) -> Result<usize, Fail
                 p.bytes.0,
                 range_in_words(p.range.birth, p.range.death, &p.gaps)
             )));
+        }
+        if p.fixed && !b.fixed {
+            return Err(differs(format!("buffer `{}` is not pinned there, as the plan claims", b.id)));
         }
         if b.fixed && !ignore_offsets && b.offset != p.offset {
             return Err(differs(format!(
@@ -155,13 +162,8 @@ fn derive(graph: &Graph, plan: &Plan) -> Result<Request, String> {
             *before = OpId(place[before.index()]);
         }
     }
+    // Ops keep their names: identifiers of workspaces are made of them.
+    issued.op_ids = order.iter().map(|&op| graph.op_id(op).into_owned()).collect();
     let analysis = analyse(&issued, &AnalysisOptions::default()).map_err(|error| error.to_string())?;
-    let mut request = Request::from_analysis(&issued, &analysis, 1);
-    // Identifiers of workspaces name ops by their place in the file.
-    for (buffer, facts) in request.buffers.iter_mut().zip(&analysis.buffers) {
-        if let BufferSource::Workspace(op) = facts.source {
-            buffer.id = format!("op{}", order[op.index()].0);
-        }
-    }
-    Ok(request)
+    Ok(Request::from_analysis(&issued, &analysis, 1))
 }

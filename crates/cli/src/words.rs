@@ -18,6 +18,7 @@ pub(crate) fn error_in_words(error: &Error, ids: &[String]) -> String {
             "{} is pinned at offset {offset}, which is not a multiple of the alignment {alignment}",
             id(ids, buffer)
         ),
+        Error::BadGap { buffer, gap, reason } => format!("gap {} of {} {reason}", gap + 1, id(ids, buffer)),
         ref other => other.to_string(),
     }
 }

@@ -245,3 +245,67 @@ fn a_mistyped_column_is_named() {
     let ran = folder.run("plan typo.csv").ok();
     assert!(ran.stderr.contains("columns not looked at: aligment"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_low_node_limit_makes_no_plan_worse_than_a_baseline() {
+    for limit in ["--node-limit 0", "--node-limit 5000", "--capacity 1G"] {
+        let file = example("bert-large-train.graph.json.gz");
+        let args = ["plan", &file, "--json", "-", "--quiet"];
+        let report = gpumem(args.into_iter().chain(limit.split(' '))).report();
+        assert!(report.baselines.values().all(|&peak| report.peak_bytes <= peak), "{limit}: {:?}", report.baselines);
+    }
+}
+
+#[test]
+fn tensors_are_called_what_the_file_calls_them() {
+    let folder = Folder::new();
+    let tensors = r#"{"id":1,"name":"one","dtype":"u8","shape":[10]},{"id":0,"name":"zero","dtype":"u8","shape":[20]},
+        {"id":"r","name":"one","dtype":"u8","shape":[3]}"#;
+    let ops = r#"{"id":"p","kind":"k","inputs":[],"outputs":[1,0,"r"],"workspace_bytes":7}"#;
+    folder.write("g.json", format!(r#"{{"format":"gpumem-graph/1","tensors":[{tensors}],"ops":[{ops}]}}"#));
+    folder.run("plan g.json --plan-out p.json --explain r --explain 0 --explain opp").ok();
+    let plan = folder.json("p.json");
+    let placed: Vec<(&str, u64)> = plan["placements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| (p["id"].as_str().unwrap(), p["bytes"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(placed, [("1", 10), ("0", 20), ("r", 3), ("opp", 7)]);
+    let said = folder.run("plan g.json -q --explain r").ok().stdout;
+    assert!(said.contains("\nr\n  name       one\n  bytes      3 B"), "{said}");
+    folder.run("verify p.json g.json").ok();
+    folder.run("convert g.json h.json").ok();
+    folder.run("verify p.json h.json").ok();
+}
+
+#[test]
+fn an_alignment_asked_for_holds_beside_a_tensors_own() {
+    let folder = Folder::new();
+    let tensors =
+        r#"{"id":0,"dtype":"u8","shape":[10],"alignment":8},{"id":1,"dtype":"u8","shape":[10],"alignment":1024}"#;
+    let ops = r#"{"id":0,"kind":"k","inputs":[],"outputs":[0,1]}"#;
+    folder.write("g.json", format!(r#"{{"format":"gpumem-graph/1","tensors":[{tensors}],"ops":[{ops}]}}"#));
+    folder.run("plan g.json --alignment 256 --plan-out p.json").ok();
+    let plan = folder.json("p.json");
+    assert_eq!((&plan["placements"][0]["alignment"], &plan["placements"][1]["alignment"]), (&256.into(), &1024.into()));
+}
+
+#[test]
+fn the_input_is_never_overwritten() {
+    let folder = three();
+    for option in ["--json", "--plan-out", "--html"] {
+        let message = folder.run(&format!("plan three.csv {option} ./three.csv")).refusal();
+        assert!(message.contains("would overwrite the input"), "{message}");
+    }
+    assert_eq!(folder.text("three.csv"), THREE);
+}
+
+#[test]
+fn names_cannot_steer_the_terminal() {
+    let folder = Folder::new();
+    folder.write("esc.csv", "id,lower,upper,size\n\u{1b}[31mred,0,2,10\nb,0,2,10\n");
+    let ran = folder.run("plan esc.csv --capacity 5 --explain b");
+    assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'), "{ran:?}");
+    assert!(ran.stderr.contains("[31mred"), "{}", ran.stderr);
+}

@@ -139,12 +139,16 @@ fn a_csv_with_a_mistake_is_refused_with_its_line_and_column() {
 #[test]
 fn sizes_that_add_up_to_too_much_are_refused() {
     let rows: String = (0..5).map(|i| format!("b{i},0,1,4611686018427387904\n")).collect();
-    each_is_refused(&[("sum.csv", &format!("id,lower,upper,size\n{rows}"), &["line 5", "add up to more than"])]);
+    each_is_refused(&[(
+        "sum.csv",
+        &format!("id,lower,upper,size\n{rows}"),
+        &["line 3", "add up to 2^63 bytes or more"],
+    )]);
     let folder = prepared();
     // Readable, but rounded up to the alignment nothing could address it.
-    folder.write("aligned.csv", "id,lower,upper,size\na,0,1,4611686018427387904\nb,0,1,4611686018427387904\n");
+    folder.write("aligned.csv", "id,lower,upper,size\na,0,1,8\nb,0,1,8\nc,0,1,8\n");
     let message = folder.run("plan aligned.csv --alignment 4611686018427387904").refusal();
-    assert!(message.starts_with("aligned.csv: ") && message.contains("add up to more than"), "{message}");
+    assert!(message.starts_with("aligned.csv: ") && message.contains("add up to 2^63 bytes or more"), "{message}");
 }
 
 /// A graph of ours with these tensors and ops.
@@ -386,5 +390,8 @@ fn pins_that_contradict_each_other_are_refused_by_name() {
     folder.write("odd.csv", "id,lower,upper,size,offset\nq,0,2,10,\nodd,0,2,10,5\n");
     let message = folder.run("plan odd.csv --alignment 4 --plan-out new.json").refusal();
     assert!(["odd.csv: ", "`odd`", "offset 5", "4"].iter().all(|part| message.contains(part)), "{message}");
-    assert_eq!(folder.names(), ["before.json", "good.plan.json", "odd.csv", "pins.csv"]);
+    folder.write("never.csv", "id,lower,upper,size,gaps\nq,0,2,10,\nnever,0,4,10,0-2 2-4\n");
+    let message = folder.run("plan never.csv --plan-out new.json").refusal();
+    assert!(message.starts_with("never.csv: ") && message.contains("of `never`"), "{message}");
+    assert_eq!(folder.names(), ["before.json", "good.plan.json", "never.csv", "odd.csv", "pins.csv"]);
 }

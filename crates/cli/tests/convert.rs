@@ -125,5 +125,7 @@ fn what_a_format_cannot_carry_is_refused() {
         let message = folder.run(args).refusal();
         assert!(message.contains(part), "{args}: {message}");
     }
-    assert_eq!(folder.names(), ["plan.json", "rows.csv"]);
+    folder.run("plan rows.csv --quiet --tiers persistent --plan-out none.json").ok();
+    assert!(folder.run("convert none.json out.csv").refusal().contains("no buffers"));
+    assert_eq!(folder.names(), ["none.json", "plan.json", "rows.csv"]);
 }

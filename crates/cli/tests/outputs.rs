@@ -245,3 +245,24 @@ fn a_pipe_is_written_to_where_it_is() {
     assert_eq!(report.buffers, 7);
     assert_eq!(folder.names(), ["fifo"]);
 }
+
+#[test]
+fn long_work_shows_progress_on_a_terminal_and_nowhere_else() {
+    let folder = Folder::new();
+    many_rows(&folder, "rows.csv", 3_000, 11);
+    let ran = folder.run("plan rows.csv --no-baselines").ok();
+    assert_eq!(ran.stderr, "");
+    // `script` gives its command a terminal.
+    let on_terminal = |options: &str| {
+        let line = format!("'{}' plan rows.csv --no-baselines {options}", env!("CARGO_BIN_EXE_gpumem"));
+        let mut script = std::process::Command::new("script");
+        script.args(["-qec", &line, "/dev/null"]).current_dir(folder.path(".")).stdin(Stdio::null());
+        script.output().ok().map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (Some(shown), Some(quiet)) = (on_terminal(""), on_terminal("--quiet")) else {
+        println!("not run: progress on a terminal (no script command)");
+        return;
+    };
+    assert!(shown.contains("planning: peak") && shown.contains("over the bound"), "{shown:?}");
+    assert_eq!(quiet, "");
+}

@@ -39,8 +39,8 @@ fn a_tampered_plan_is_found_wrong_without_the_graph() {
     let peak = folder.json("plan.json")["peak_bytes"].as_u64().unwrap();
     let wrong = |change: &dyn Fn(&mut Value), parts: &[&str]| is_found_wrong(&folder, "", change, parts);
     let x = placement(&mut folder.json("plan.json"), "x").clone();
-    wrong(&|plan| placement(plan, "h")["offset"] = x["offset"].clone(), &["`6`", "`5`", "overlap"]);
-    wrong(&|plan| placement(plan, "loss")["offset"] = json!(peak * 256 + 1), &["`12`", "not aligned to 256"]);
+    wrong(&|plan| placement(plan, "h")["offset"] = x["offset"].clone(), &["`h`", "`x`", "overlap"]);
+    wrong(&|plan| placement(plan, "loss")["offset"] = json!(peak * 256 + 1), &["`loss`", "not aligned to 256"]);
     wrong(&|plan| placement(plan, "loss")["offset"] = json!(peak * 256), &["peak"]);
     wrong(&|plan| plan["peak_bytes"] = json!(peak - 1), &["peak", &format!("{} bytes", peak - 1), &peak.to_string()]);
     wrong(&|plan| plan["max_load_bytes"] = json!(17), &["max load"]);
@@ -49,7 +49,7 @@ fn a_tampered_plan_is_found_wrong_without_the_graph() {
     wrong(&|plan| plan["status"] = json!("infeasible"), &["claims to be infeasible"]);
     wrong(&|plan| plan["capacity_bytes"] = json!(peak - 1), &["above its capacity"]);
     // A buffer that lives on under another one.
-    wrong(&|plan| placement(plan, "h")["death"] = json!(28), &["`6`"]);
+    wrong(&|plan| placement(plan, "h")["death"] = json!(28), &["`h`"]);
     // Only the streams keep these two apart.
     let d_w1 = placement(&mut folder.json("plan.json"), "d_w1").clone();
     wrong(&|plan| placement(plan, "next_x")["offset"] = d_w1["offset"].clone(), &["overlap"]);
@@ -77,8 +77,11 @@ fn a_plan_of_another_graph_is_found_wrong() {
     let folder = planned(&file);
     let wrong = |change: &dyn Fn(&mut Value), parts: &[&str]| is_found_wrong(&folder, &file, change, parts);
     // Each of these plans is right in itself.
-    wrong(&|plan| placement(plan, "logits")["bytes"] = json!(10_000), &["`10` (logits)", "10240 bytes", "10000 bytes"]);
-    wrong(&|plan| placement(plan, "logits")["birth"] = json!(9), &["`10` (logits)", "[8, 11)", "[9, 11)"]);
+    wrong(
+        &|plan| placement(plan, "logits")["bytes"] = json!(10_000),
+        &["`logits` (logits)", "10240 bytes", "10000 bytes"],
+    );
+    wrong(&|plan| placement(plan, "logits")["birth"] = json!(9), &["`logits` (logits)", "[8, 11)", "[9, 11)"]);
     wrong(
         &|plan| {
             // Taken out of the list with the pairs that name it, so that only the graph can tell.
@@ -91,7 +94,7 @@ fn a_plan_of_another_graph_is_found_wrong() {
                 *number = json!(number.as_u64().unwrap() - u64::from(number.as_u64().unwrap() > at));
             }
         },
-        &["`10`", "logits", "missing"],
+        &["`logits`", "missing"],
     );
     // On the bytes of a buffer that only the streams keep apart, and the pair that says so taken out.
     let d_w1 = placement(&mut folder.json("plan.json"), "d_w1").clone();
@@ -99,7 +102,7 @@ fn a_plan_of_another_graph_is_found_wrong() {
         placement(plan, "next_x")["offset"] = d_w1["offset"].clone();
         plan["separations"] = json!([]);
     };
-    wrong(&share, &["`20`", "share bytes"]);
+    wrong(&share, &["share bytes"]);
     folder.run("verify tampered.json").ok();
     wrong(&|plan| plan["order"] = json!([1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]), &["\"fc1\"", "\"x\""]);
     wrong(&|plan| plan["order"] = json!([0, 1]), &["order", "14 ops"]);
@@ -156,4 +159,20 @@ fn an_order_for_memory_is_derived_anew_and_checked() {
     folder.run(&format!("plan {file} --order memory --quiet --no-baselines --plan-out plan.json.zst")).ok();
     let said = folder.run(&format!("verify plan.json.zst {file}")).ok().stdout;
     assert!(said.contains("none overlapping") && said.contains("and no other"), "{said}");
+}
+
+#[test]
+fn an_invented_pin_does_not_certify_a_bound() {
+    let folder = Folder::new();
+    folder.write("a.csv", "id,lower,upper,size\na,0,2,64\nb,1,3,32\n");
+    folder.run("plan a.csv -q --plan-out p.json").ok();
+    let mut plan = folder.json("p.json");
+    plan["placements"][1]["fixed"] = true.into();
+    plan["placements"][1]["offset"] = 6400.into();
+    plan["peak_bytes"] = 6432.into();
+    plan["lower_bound_bytes"] = 6432.into();
+    plan["bound_kind"] = "fixed".into();
+    folder.write("k.json", plan.to_string());
+    let message = folder.run("verify k.json a.csv").no();
+    assert!(message.contains("`b` is not pinned there"), "{message}");
 }

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use coloring::{Buffer, PlacedBuffer, Plan, Problem, Request, count_conflicts};
-use lifetime::{Bound, Bytes, Explanation, HalfStep, LiveRange, OpAt, Subject as Asked, TensorId, TierRule, explain};
+use coloring::{Buffer, PlacedBuffer, Plan, Problem, Request, buffer_ids, count_conflicts};
+use lifetime::{Bound, BufferId, Bytes, Explanation, HalfStep, LiveRange, OpAt, Subject as Asked, TierRule, explain};
 
 use super::Report;
 use crate::failure::Failure;
@@ -43,20 +43,19 @@ fn find_one(name: &str, loaded: &Loaded, ids: &[String], request: &Request) -> R
         };
     };
     let in_file = |error: lifetime::Error| Failure::from(error).in_file(Path::new(&loaded.source.path));
-    let facts = match explain(graph, analysis, Asked::Name(name)) {
-        Ok(facts) => facts,
-        // A number that is no name is an identifier.
-        Err(error) => match name.parse().map(|id| explain(graph, analysis, Asked::Tensor(TensorId(id)))) {
-            Ok(Ok(facts)) => facts,
-            _ => return Err(in_file(error)),
-        },
+    // A name first, then what the file calls the tensor, then what the plan calls the buffer.
+    let all_ids = buffer_ids(graph, analysis);
+    let by_id = || {
+        let of_plan = || all_ids.iter().position(|id| id == name).map(|index| Asked::Buffer(BufferId(index as u32)));
+        graph.tensor_called(name).map(Asked::Tensor).or_else(of_plan)
     };
-    let buffer = &analysis.buffers[facts.buffer.index()];
-    let id = match buffer.source {
-        lifetime::BufferSource::Storage(tensor) => tensor.0.to_string(),
-        lifetime::BufferSource::Workspace(op) => format!("op{}", op.0),
+    let facts = match (explain(graph, analysis, Asked::Name(name)), by_id()) {
+        (Ok(facts), _) => facts,
+        (Err(_), Some(subject)) => explain(graph, analysis, subject).map_err(in_file)?,
+        (Err(error), None) => return Err(in_file(error)),
     };
-    match ids.iter().position(|other| *other == id) {
+    let id = &all_ids[facts.buffer.index()];
+    match ids.iter().position(|other| other == id) {
         Some(number) => Ok(Subject { asked, number, facts: Some(facts) }),
         None => Err(Failure::input(format!("`{name}` is {}, which --tiers leaves out", facts.tier))),
     }
@@ -86,8 +85,11 @@ fn write(subject: &Subject, report: &Report<'_>, out: &mut impl Write) -> io::Re
     let plan = &report.planned.plan;
     let b = &plan.buffers[subject.number];
     writeln!(out, "\n{}", subject.asked)?;
-    if b.name != subject.asked {
+    let is_owner = subject.facts.as_ref().is_none_or(|facts| facts.tensor == facts.tensors.first().copied());
+    if !is_owner {
         writeln!(out, "  lies in    {}, whose bytes it shares", b.name)?;
+    } else if b.name != subject.asked {
+        writeln!(out, "  name       {}", b.name)?;
     }
     writeln!(out, "  bytes      {} ({} B)", b.bytes, Grouped(b.bytes.0))?;
     match &subject.facts {
@@ -124,7 +126,7 @@ fn write_facts(facts: &Explanation, report: &Report<'_>, out: &mut impl Write) -
         writeln!(out, "  shared by  {} tensors (views and results in place)", facts.tensors.len())?;
     }
     if facts.namesakes > 0 {
-        writeln!(out, "  note       {} further tensors have this name; ask by number for those", facts.namesakes)?;
+        writeln!(out, "  note       {} further tensors have this name; ask by identifier for those", facts.namesakes)?;
     }
     Ok(())
 }

@@ -37,6 +37,12 @@ pub(super) fn check(args: &PlanArgs) -> Result<(), Failure> {
             return Err(Failure::input(format!("{}: named by both {earlier} and {option}", path.display())));
         }
         seen.push((option, path));
+        let is_input = |path: &Path| {
+            fs::canonicalize(path).is_ok_and(|full| fs::canonicalize(&args.file).is_ok_and(|f| f == full))
+        };
+        if is_input(path) {
+            return Err(Failure::input(format!("{}: {option} would overwrite the input", path.display())));
+        }
         // Opening a pipe only to close it again would look like an end to its reader.
         let is_special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
         if !is_special {

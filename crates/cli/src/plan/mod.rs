@@ -18,6 +18,7 @@ use crate::failure::{Failure, say};
 use crate::load::{LoadOptions, Loaded, load};
 use crate::plan::progress::Spinner;
 use crate::quantity::Took;
+use crate::tame::Tame;
 use crate::words::error_in_words;
 
 /// Baselines place every buffer eight times over; above this many they would take longer than the plan.
@@ -56,10 +57,11 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     }
     request.capacity = args.capacity.map(|size| Bytes(size.0)).or(request.capacity);
     let capacity = request.capacity;
-    // For messages about single buffers; a million of them that nobody asks about needn't be copied.
-    let ids: Vec<String> = match args.explain.is_empty() && !request.buffers.iter().any(|b| b.fixed) {
-        true => Vec::new(),
-        false => request.buffers.iter().map(|b| b.id.clone()).collect(),
+    // For messages about single buffers; a million of them that none will be about needn't be copied.
+    let may_be_refused = request.buffers.iter().any(|b| b.fixed || !b.gaps.is_empty());
+    let ids: Vec<String> = match may_be_refused || !args.explain.is_empty() {
+        true => request.buffers.iter().map(|b| b.id.clone()).collect(),
+        false => Vec::new(),
     };
     let subjects = explain::find(&args.explain, &loaded, &ids, &request)?;
     let planning = Instant::now();
@@ -92,9 +94,9 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         json::write(&report, &mut out)?;
         out.flush()?;
         // What else was asked for must not stand among the JSON, and is no reason to fail.
-        let _ = explain::write_all(&subjects, &report, &mut io::stderr().lock());
+        let _ = explain::write_all(&subjects, &report, &mut Tame(io::stderr().lock()));
     } else {
-        let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut out = Tame(io::BufWriter::new(io::stdout().lock()));
         if !args.quiet {
             table::write(&report, &mut out)?;
         }
