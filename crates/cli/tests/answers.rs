@@ -309,3 +309,22 @@ fn names_cannot_steer_the_terminal() {
     assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'), "{ran:?}");
     assert!(ran.stderr.contains("[31mred"), "{}", ran.stderr);
 }
+
+#[test]
+fn an_order_for_memory_never_raises_the_peak() {
+    let folder = Folder::new();
+    // Its load can be lowered, but among streams that no event orders it then packs worse.
+    let file = support::text_of(&support::root().join("crates/cli/tests/data/order-packs-worse.graph.json"));
+    for options in ["--node-limit 20000", "--node-limit 0", "--tiers temporary", "--tiers cyclic", "--alignment 1"] {
+        let plan = |order: &str| {
+            let args = format!("plan {file} --order {order} --no-baselines --json - --plan-out {order}.json {options}");
+            folder.run(&args).ok().report()
+        };
+        let [given, memory] = ["given", "memory"].map(plan);
+        assert!(memory.peak_bytes <= given.peak_bytes, "{options}: {} over {}", memory.peak_bytes, given.peak_bytes);
+        assert!(given.given_order_load_bytes.is_none() && memory.given_order_load_bytes.is_some());
+        folder.run(&format!("verify memory.json {file}")).ok();
+    }
+    let ran = folder.run(&format!("plan {file} --order memory --node-limit 20000")).ok();
+    assert!(ran.stdout.contains("order     as given: no better one was found"), "{}", ran.stdout);
+}

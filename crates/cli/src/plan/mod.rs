@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use coloring::{Baseline, Options, Planned, Status, baselines, count_conflicts, tightest_moment};
-use lifetime::Bytes;
+use lifetime::{Bytes, Order};
 
 use crate::args::PlanArgs;
 use crate::failure::{Failure, say};
@@ -46,36 +46,8 @@ struct Baselines {
 pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let start = Instant::now();
     files::check(args)?;
-    let options = LoadOptions { order: args.order, alignment: args.alignment, ignore_offsets: args.ignore_offsets };
-    let mut loaded = load(&args.file, options)?;
-    for warning in loaded.warnings.iter().filter(|_| !args.quiet) {
-        say(warning);
-    }
-    let mut request = std::mem::take(&mut loaded.request);
-    if !args.tiers.is_empty() {
-        request = request.of_tiers(&args.tiers);
-    }
-    request.capacity = args.capacity.map(|size| Bytes(size.0)).or(request.capacity);
-    let capacity = request.capacity;
-    // For messages about single buffers; a million of them that none will be about needn't be copied.
-    let may_be_refused = request.buffers.iter().any(|b| b.fixed || !b.gaps.is_empty());
-    let ids: Vec<String> = match may_be_refused || !args.explain.is_empty() {
-        true => request.buffers.iter().map(|b| b.id.clone()).collect(),
-        false => Vec::new(),
-    };
-    let subjects = explain::find(&args.explain, &loaded, &ids, &request)?;
-    let planning = Instant::now();
-    let solver_options = Options {
-        node_limit: args.node_limit,
-        time_limit: args.time_limit.map(|limit| limit.0),
-        threads: usize::from(args.threads),
-        seed: args.seed,
-        ..Options::default()
-    };
     let spinner = Spinner::new(!args.quiet);
-    let planned = coloring::plan(request, &solver_options, &mut |progress| spinner.show(&progress))
-        .map_err(|error| refused(error, &ids).in_file(&args.file))?;
-    let planning = planning.elapsed();
+    let Attempt { loaded, subjects, planned, planning } = best_attempt(args, &spinner)?;
     let baselines = compare(args, &planned, &spinner)?;
     drop(spinner);
     let conflict_edges = count_conflicts(&planned.plan.problem())?;
@@ -103,10 +75,68 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         explain::write_all(&subjects, &report, &mut out)?;
         out.flush()?;
     }
-    match (planned.plan.status, capacity) {
+    match (planned.plan.status, planned.plan.capacity) {
         (Status::Infeasible, Some(capacity)) => Err(Failure::no(does_not_fit(&report, capacity))),
         _ => Ok(()),
     }
+}
+
+/// A file read and planned, and what was asked about it.
+struct Attempt {
+    loaded: Loaded,
+    subjects: Vec<explain::Subject>,
+    planned: Planned,
+    planning: Duration,
+}
+
+/// The plan in the order asked for; in the order given, if one chosen for memory has the higher peak after all: its load
+/// is lower, but that is not all that decides.
+fn best_attempt(args: &PlanArgs, spinner: &Spinner) -> Result<Attempt, Failure> {
+    let chosen = attempt(args, args.order, Duration::ZERO, spinner)?;
+    let Some(given_load) = chosen.loaded.given_load else { return Ok(chosen) };
+    // Of some tiers only, the load is another one, and perhaps lower in the order given.
+    if args.tiers.is_empty() && chosen.planned.plan.peak.0 <= chosen.planned.base.0 + given_load.0 {
+        return Ok(chosen);
+    }
+    let mut given = attempt(args, Order::Given, chosen.planning, spinner)?;
+    given.planning += chosen.planning;
+    if given.planned.plan.peak < chosen.planned.plan.peak {
+        given.loaded.given_load = Some(given_load);
+        return Ok(given);
+    }
+    Ok(Attempt { planning: given.planning, ..chosen })
+}
+
+/// Reads and plans the file; `spent` of the time limit is already gone.
+fn attempt(args: &PlanArgs, order: Order, spent: Duration, spinner: &Spinner) -> Result<Attempt, Failure> {
+    let options = LoadOptions { order, alignment: args.alignment, ignore_offsets: args.ignore_offsets };
+    let mut loaded = load(&args.file, options)?;
+    for warning in loaded.warnings.iter().filter(|_| !args.quiet) {
+        spinner.aside(|| say(warning));
+    }
+    let mut request = std::mem::take(&mut loaded.request);
+    if !args.tiers.is_empty() {
+        request = request.of_tiers(&args.tiers);
+    }
+    request.capacity = args.capacity.map(|size| Bytes(size.0)).or(request.capacity);
+    // For messages about single buffers; a million of them that none will be about needn't be copied.
+    let may_be_refused = request.buffers.iter().any(|b| b.fixed || !b.gaps.is_empty());
+    let ids: Vec<String> = match may_be_refused || !args.explain.is_empty() {
+        true => request.buffers.iter().map(|b| b.id.clone()).collect(),
+        false => Vec::new(),
+    };
+    let subjects = explain::find(&args.explain, &loaded, &ids, &request)?;
+    let planning = Instant::now();
+    let solver_options = Options {
+        node_limit: args.node_limit,
+        time_limit: args.time_limit.map(|limit| limit.0.saturating_sub(spent)),
+        threads: usize::from(args.threads),
+        seed: args.seed,
+        ..Options::default()
+    };
+    let planned = coloring::plan(request, &solver_options, &mut |progress| spinner.show(&progress))
+        .map_err(|error| refused(error, &ids).in_file(&args.file))?;
+    Ok(Attempt { loaded, subjects, planned, planning: planning.elapsed() })
 }
 
 fn compare(args: &PlanArgs, planned: &Planned, spinner: &Spinner) -> Result<Baselines, Failure> {

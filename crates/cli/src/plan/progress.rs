@@ -14,7 +14,7 @@ impl Spinner {
         if !wanted || !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
             return Self(None);
         }
-        let bar = ProgressBar::new_spinner().with_message("planning");
+        let bar = ProgressBar::new_spinner().with_message("reading");
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
             bar.set_style(style);
         }
@@ -26,6 +26,14 @@ impl Spinner {
     pub(crate) fn say(&self, text: &str) {
         if let Some(bar) = &self.0 {
             bar.set_message(text.to_owned());
+        }
+    }
+
+    /// Prints a line of its own beside it.
+    pub(crate) fn aside(&self, print: impl FnOnce()) {
+        match &self.0 {
+            Some(bar) => bar.suspend(print),
+            None => print(),
         }
     }
 

@@ -38,9 +38,16 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     if let Some(given) = loaded.given_load
         && let Some((_, analysis)) = &loaded.graph
     {
-        let now = analysis.max_load(|b| b.tier != Tier::Persistent);
-        let change = (now.0 as f64 / given.0.max(1) as f64 - 1.0) * 100.0;
-        writeln!(out, "  order     chosen for memory: max load {given} -> {now} ({change:+.2} %), persistent apart")?;
+        if analysis.order.iter().enumerate().all(|(at, op)| op.index() == at) {
+            writeln!(out, "  order     as given: no better one was found")?;
+        } else {
+            let now = analysis.max_load(|b| b.tier != Tier::Persistent);
+            let change = (now.0 as f64 / given.0.max(1) as f64 - 1.0) * 100.0;
+            writeln!(
+                out,
+                "  order     chosen for memory: max load {given} -> {now} ({change:+.2} %), persistent apart"
+            )?;
+        }
     }
     writeln!(out)?;
     write_tiers(report, out)?;
