@@ -13,9 +13,6 @@ use crate::failure::Failure;
 /// and what XLA uses on GPUs.
 pub(crate) const GRAPH_ALIGNMENT: u64 = 256;
 
-/// Share of the step that makes a buffer cyclic, where all that is known are live ranges.
-const LONG_LIVED_SHARE: f64 = 0.25;
-
 /// A file read and made ready.
 pub(crate) struct Loaded {
     /// The file as it was, without its content.
@@ -163,11 +160,12 @@ pub(crate) fn request_of(named: NamedProblem) -> Request {
     let first = problem.buffers.iter().map(|b| b.range.birth).min().unwrap_or_default();
     let end = problem.end();
     let span = (end.0 - first.0) as f64;
+    let long_lived_share = AnalysisOptions::default().long_lived_share;
     let place = |(id, b): (String, coloring::Buffer)| PlacedBuffer {
         name: id.clone(),
         id,
         op: None,
-        tier: match b.range.half_steps() as f64 >= LONG_LIVED_SHARE * span {
+        tier: match b.range.half_steps() as f64 >= long_lived_share * span {
             true => Tier::Cyclic,
             false => Tier::Temporary,
         },

@@ -3,7 +3,7 @@
 use lifetime::Bytes;
 
 use crate::BoundKind;
-use crate::instance::{FREE, Instance, align_up};
+use crate::instance::{FREE, Instance, align_up, common_divisor};
 
 /// A peak that no plan is below, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) fn bound(instance: &Instance) -> Bound {
 
 /// See [`bound`]; 0 where buffers have gaps, since a buffer's pieces need not be aligned.
 fn aligned_load(instance: &Instance) -> u64 {
-    let common = instance.align.iter().copied().fold(0, gcd);
+    let common = instance.align.iter().copied().fold(0, common_divisor);
     if common <= 1 || !instance.pieces.is_empty() {
         return 0;
     }
@@ -64,12 +64,4 @@ fn aligned_load(instance: &Instance) -> u64 {
         best = best.max(load - i128::from(heap.peek().map_or(0, |top| top.0)));
     }
     u64::try_from(best).unwrap_or(0)
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

@@ -166,6 +166,14 @@ pub(crate) fn align_up(value: u64, align: u64) -> u64 {
     if align.is_power_of_two() { (value + align - 1) & !(align - 1) } else { value.div_ceil(align) * align }
 }
 
+/// The greatest common divisor; the other number if one is 0.
+pub(crate) fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// What a buffer holds and when, `(birth, death, lo, hi)` in the problem's own time; parts without bytes are left out.
 pub(crate) fn held(buffer: &Buffer) -> impl Iterator<Item = (u64, u64, u64, u64)> + '_ {
     let size = buffer.size.0;

@@ -2,6 +2,7 @@
 
 use lifetime::{Bytes, HalfStep, LiveRange, Offset, OpId, Tier};
 
+use crate::instance::common_divisor;
 use crate::{Buffer, Gap, Problem};
 
 /// How good a plan is known to be.
@@ -183,15 +184,11 @@ pub(crate) fn arena_base(buffers: &[PlacedBuffer]) -> Option<Offset> {
     }
     let mut unit = 1_u64;
     for b in buffers.iter().filter(|b| !is_apart(b)) {
-        let common = u128::from(unit / divisor(unit, b.alignment).max(1)) * u128::from(b.alignment);
+        let common = u128::from(unit / common_divisor(unit, b.alignment).max(1)) * u128::from(b.alignment);
         unit = u64::try_from(common).ok()?;
     }
     let base = end.div_ceil(u128::from(unit.max(1))) * u128::from(unit.max(1));
     u64::try_from(base).ok().filter(|&base| base < 1 << 63).map(Offset)
-}
-
-fn divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 /// Pairs among `numbers`, by position there; `numbers` is sorted.

@@ -270,8 +270,8 @@ impl Solver<'_> {
             // Nothing fits, so nobody will use the plan, and no work is spent on making it good.
             self.node_limit = 0;
         }
-        self.place_all("greedy", &FIRST[1..]);
-        self.place_all("greedy", &SECOND);
+        self.place_all(&FIRST[1..]);
+        self.place_all(&SECOND);
         if self.can_search() {
             self.search_at_bound();
         }
@@ -371,7 +371,7 @@ impl Solver<'_> {
         }
     }
 
-    fn place_all(&mut self, solver: &'static str, rules: &[Rule]) {
+    fn place_all(&mut self, rules: &[Rule]) {
         if self.is_settled() {
             return;
         }
@@ -388,7 +388,7 @@ impl Solver<'_> {
             .filter(|rule| self.can_decode(rule.2))
             .filter(|rule| is_affordable(rule) || (self.match_baselines && is_baseline(rule)))
             .collect();
-        self.race(solver, self.bound.bytes, rules, |&mut (order, ties, decoder), _| {
+        self.race("greedy", self.bound.bytes, rules, |&mut (order, ties, decoder), _| {
             let placed = decoder.place(instance, &order.sort(instance, ties), u64::MAX);
             (placed.ok(), decoder.nodes(instance))
         });
