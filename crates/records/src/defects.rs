@@ -20,6 +20,8 @@ pub enum Defect {
     UnknownSegment,
     /// A segment given back while blocks of it are in use.
     SegmentInUse,
+    /// A block for which more was asked than it has.
+    RequestBeyondBlock,
     /// A block or segment that reaches past the end of the address space.
     AddressOverflow,
     /// The state after the last event isn't the one that the file states.
@@ -30,7 +32,7 @@ pub enum Defect {
 
 impl Defect {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::TimeBackwards,
         Self::UnknownFree,
         Self::DoubleFree,
@@ -39,6 +41,7 @@ impl Defect {
         Self::SegmentOverlap,
         Self::UnknownSegment,
         Self::SegmentInUse,
+        Self::RequestBeyondBlock,
         Self::AddressOverflow,
         Self::EndDiffers,
         Self::StartUnclear,
@@ -55,6 +58,7 @@ impl Defect {
             Self::SegmentOverlap => "segments placed on other segments",
             Self::UnknownSegment => "segments given back that aren't there",
             Self::SegmentInUse => "segments given back with blocks in use",
+            Self::RequestBeyondBlock => "blocks smaller than what was asked for",
             Self::AddressOverflow => "ranges past the end of the address space",
             Self::EndDiffers => "blocks or segments at the end that differ from what the file states",
             Self::StartUnclear => "events that don't fit the state after them",
@@ -72,6 +76,7 @@ impl Defect {
             Self::SegmentOverlap => "segment_overlap",
             Self::UnknownSegment => "unknown_segment",
             Self::SegmentInUse => "segment_in_use",
+            Self::RequestBeyondBlock => "request_beyond_block",
             Self::AddressOverflow => "address_overflow",
             Self::EndDiffers => "end_differs",
             Self::StartUnclear => "start_unclear",

@@ -151,7 +151,7 @@ pub struct Segment {
 }
 
 /// What happened on one device.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceHistory {
     /// Number of the device.
     pub device: u32,
@@ -192,7 +192,7 @@ pub struct Annotation {
 }
 
 /// What an allocator did on all its devices.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// What the run is called.
     pub name: String,
@@ -204,6 +204,8 @@ pub struct History {
     pub devices: Vec<DeviceHistory>,
     /// What the program said about itself, in order.
     pub annotations: Vec<Annotation>,
+    /// What a reader has to say about the file, for people: text it had to repair, events it left out.
+    pub notes: Vec<String>,
     /// The strings that events and frames name.
     pub names: Names,
     /// The stacks that events and blocks name.

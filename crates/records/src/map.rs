@@ -295,10 +295,17 @@ impl MemoryMap {
         });
     }
 
-    fn place(&mut self, block: Block) {
+    fn place(&mut self, mut block: Block) {
         let Some(end) = block.address.checked_add(block.bytes) else {
             return self.note(Defect::AddressOverflow);
         };
+        if block.bytes == 0 {
+            return;
+        }
+        if block.requested_bytes > block.bytes {
+            self.note(Defect::RequestBeyondBlock);
+            block.requested_bytes = block.bytes;
+        }
         while let Some((&at, placed)) = self.blocks.range(..end).next_back() {
             if end_of(at, placed.block.bytes) <= block.address {
                 break;

@@ -79,6 +79,15 @@ impl Names {
     }
 }
 
+/// Equal tables give the same strings the same ids.
+impl PartialEq for Names {
+    fn eq(&self, other: &Self) -> bool {
+        self.ends == other.ends && self.text == other.text
+    }
+}
+
+impl Eq for Names {}
+
 fn string_at<'a>(text: &'a str, ends: &[usize], index: u32) -> &'a str {
     let index = index as usize;
     let start = index.checked_sub(1).map_or(0, |before| ends[before]);

@@ -120,6 +120,15 @@ impl Stacks {
     }
 }
 
+/// Equal tables give the same frames and stacks the same ids.
+impl PartialEq for Stacks {
+    fn eq(&self, other: &Self) -> bool {
+        self.ends == other.ends && self.calls == other.calls && self.frames == other.frames
+    }
+}
+
+impl Eq for Stacks {}
+
 fn stack_at<'a>(calls: &'a [FrameId], ends: &[usize], index: u32) -> &'a [FrameId] {
     let index = index as usize;
     let start = index.checked_sub(1).map_or(0, |before| ends[before]);

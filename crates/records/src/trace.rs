@@ -110,7 +110,7 @@ impl Row {
 /// What a program asked for, in order.
 ///
 /// A trace that was read is sound: no block is freed or used that isn't live, and no id is given to two live blocks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// What it is called.
     pub name: String,
