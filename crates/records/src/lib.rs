@@ -9,6 +9,8 @@
 //!   consistent history; what contradicts itself is counted in [`Defects`] and never stops the walk.
 //! - [`rebuild_start`] plays a history backwards from its end, so that a record that began in the middle of a run has a
 //!   beginning.
+//! - [`Survey`], [`Moment`], [`holders`], [`find_steps`], [`tightest_request`], [`cheapest_window`] answer what a person asks
+//!   of a history: peaks, who held what, what repeats, what failed and what was in its way.
 //!
 //! # The idea
 //! Names and stacks are interned ([`Names`], [`Stacks`]), so an event is a few machine words whatever its stack is, and
@@ -42,20 +44,38 @@
 
 #![forbid(unsafe_code)]
 
+mod course;
 mod defects;
 mod history;
+mod holders;
 mod map;
+mod moment;
 mod names;
+mod peaks;
 mod rebuild;
 mod stacks;
+mod steps;
+mod survey;
+mod telling;
+mod tightest;
 mod totals;
 mod trace;
+mod windows;
 
+pub use course::{Column, Course, Scatter};
 pub use defects::{Defect, Defects};
 pub use history::{Action, Annotation, Block, BlockState, DeviceHistory, Event, History, Segment, SegmentKind, Stage};
+pub use holders::{Holder, holders};
 pub use map::{Hole, MemoryMap};
+pub use moment::Moment;
 pub use names::{NameId, Names};
+pub use peaks::{Peak, Peaks};
 pub use rebuild::rebuild_start;
 pub use stacks::{Frame, FrameId, StackId, Stacks};
+pub use steps::{StepFigures, StepSource, Steps, find_steps};
+pub use survey::Survey;
+pub use telling::Telling;
+pub use tightest::{TightRequest, Tightness, tightest_request};
 pub use totals::{Totals, fragmentation_percent};
 pub use trace::{Operation, Row, Trace};
+pub use windows::{Release, Window, cheapest_release, cheapest_window, largest_holes};
