@@ -11,8 +11,10 @@ mod convert;
 mod failure;
 mod load;
 mod plan;
+mod progress;
 mod quantity;
 mod tame;
+mod targets;
 mod verify;
 mod words;
 

@@ -1,6 +1,5 @@
 //! The files a plan is written to: all of them, or none.
 
-use std::fs;
 use std::path::Path;
 
 use formats::{Output, write_plan};
@@ -9,11 +8,7 @@ use memviz::{PictureOptions, write_html, write_png, write_svg};
 use super::{Report, conflicts, json};
 use crate::args::PlanArgs;
 use crate::failure::Failure;
-
-/// Whether `--json` means standard output.
-pub(super) fn is_stdout(json: Option<&Path>) -> bool {
-    json == Some(Path::new("-"))
-}
+use crate::targets::{check_targets, is_stdout};
 
 /// Every file asked for, with the option that asks.
 fn targets(args: &PlanArgs) -> impl Iterator<Item = (&'static str, &Path)> {
@@ -31,26 +26,7 @@ fn targets(args: &PlanArgs) -> impl Iterator<Item = (&'static str, &Path)> {
 
 /// Refuses what can't be written before a minute is spent on planning.
 pub(super) fn check(args: &PlanArgs) -> Result<(), Failure> {
-    let mut seen: Vec<(&str, &Path)> = Vec::new();
-    for (option, path) in targets(args) {
-        if let Some((earlier, _)) = seen.iter().find(|(_, other)| *other == path) {
-            return Err(Failure::input(format!("{}: named by both {earlier} and {option}", path.display())));
-        }
-        seen.push((option, path));
-        let is_input = |path: &Path| {
-            fs::canonicalize(path).is_ok_and(|full| fs::canonicalize(&args.file).is_ok_and(|f| f == full))
-        };
-        if is_input(path) {
-            return Err(Failure::input(format!("{}: {option} would overwrite the input", path.display())));
-        }
-        // Opening a pipe only to close it again would look like an end to its reader.
-        let is_special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
-        if !is_special {
-            // Dropped, it leaves no trace.
-            Output::create(path)?;
-        }
-    }
-    Ok(())
+    check_targets(&[&args.file], &targets(args).collect::<Vec<_>>())
 }
 
 /// Writes every file asked for. They appear under their names once all of them could be written.

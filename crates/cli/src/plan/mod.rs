@@ -4,7 +4,6 @@ mod conflicts;
 mod explain;
 mod files;
 mod json;
-mod progress;
 mod table;
 
 use std::io::{self, Write};
@@ -16,9 +15,10 @@ use lifetime::{Bytes, Order};
 use crate::args::PlanArgs;
 use crate::failure::{Failure, say};
 use crate::load::{LoadOptions, Loaded, load};
-use crate::plan::progress::Spinner;
+use crate::progress::Spinner;
 use crate::quantity::Took;
 use crate::tame::Tame;
+use crate::targets::is_stdout;
 use crate::words::error_in_words;
 
 /// Baselines place every buffer eight times over; above this many they would take longer than the plan.
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
         cpu: processor_time(),
     };
     files::write(args, &report)?;
-    if files::is_stdout(args.json.as_deref()) {
+    if is_stdout(args.json.as_deref()) {
         let mut out = io::BufWriter::new(io::stdout().lock());
         json::write(&report, &mut out)?;
         out.flush()?;

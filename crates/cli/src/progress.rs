@@ -1,11 +1,11 @@
-//! What a person sees while planning takes long.
+//! What a person sees while something takes long.
 
 use std::time::Duration;
 
 use coloring::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line on the terminal that says how far the plan is; gone when dropped. Nothing where there is no terminal.
+/// A line on the terminal that says what is going on; gone when dropped. Nothing where there is no terminal.
 pub(crate) struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
@@ -46,6 +46,47 @@ impl Spinner {
             over * 100.0,
             progress.solver
         ));
+    }
+}
+
+/// A bar on the terminal for work whose end is known; gone when dropped. Nothing where there is no terminal.
+#[allow(dead_code)] // `gpumem replay` shows it, in the next change
+pub(crate) struct Bar(Option<ProgressBar>);
+
+#[allow(dead_code)] // `gpumem replay` shows it, in the next change
+impl Bar {
+    /// A bar over `total` pieces of work, if wanted and standard error is a terminal.
+    pub(crate) fn new(wanted: bool, total: u64, what: &str) -> Self {
+        if !wanted || !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+            return Self(None);
+        }
+        let bar = ProgressBar::new(total).with_message(what.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] {percent} % {eta} left") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self(Some(bar))
+    }
+
+    /// So much is done.
+    pub(crate) fn set(&self, done: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(done);
+        }
+    }
+
+    /// Says this before the bar.
+    pub(crate) fn say(&self, text: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(text.to_owned());
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = self.0.take() {
+            bar.finish_and_clear();
+        }
     }
 }
 
