@@ -1,0 +1,85 @@
+//! The [`Device`] trait, which stands between the allocator and whatever drives a GPU, and a simulated device. Imported
+//! by `pools`, `host-offload`, `cuda-backend`, `runtime` and those who replay traces; knows memory and streams, not
+//! graphs.
+//!
+//! # What it promises
+//! Any device: a refused call leaves no trace, batches are all or nothing, errors say what was attempted with which
+//! values and tell running out from wrong values, from wrong moments, from what the device can't do, and from a broken
+//! device. The `contract` module tests these promises on any implementation.
+//!
+//! The simulated device ([`SimDevice`]) besides: equal calls give equal answers, addresses and times on any machine; no
+//! memory goes to another use while a stream may still use it without the caller being told so, with both uses named;
+//! every driver call is counted and priced.
+//!
+//! # The idea
+//! [`Device`] is a small core (plain memory, streams, events, copies) with parts that may be absent: addresses apart
+//! from memory ([`VirtualMemory`]), the driver's own pools ([`DriverPools`]), page-locked memory ([`PageLocked`]),
+//! memory shared between processes ([`Ipc`]).
+//!
+//! [`SimDevice`] has addresses and no bytes. Each stream is a numbered queue whose progress the caller drives. Who is
+//! ordered behind whom is kept in vector clocks (Lamport 1978; Mattern 1989): a stream's clock says up to which entry
+//! each other stream lies before its next work, events carry clocks from a record to a wait, and what the host has seen
+//! finish is a clock of its own. A map of address ranges keeps the last use by each stream; the first use of a new
+//! block has to lie behind all of them, an unmapping needs the host to have seen them. How long a run takes is a model
+//! apart ([`Timeline`]).
+//!
+//! # What it costs
+//! A simulated call is a lock, an array access and at most a few lookups in ordered maps. Clocks have an entry a
+//! stream; joining them, at waits and at queries that succeed, is linear in the streams. A stream's open waits and the
+//! map of uses are all that grows: with waits for work that never finishes, and with the places of blocks.
+//!
+//! # What it refuses
+//! Ids and pointers it didn't hand out, mappings of parts, sizes that aren't whole pages, more than 4096 streams,
+//! devices beyond 32 TiB ([`Error`]).
+//!
+//! # Example
+//! ```
+//! use device::{Device, SimDevice, SimOptions, StreamId, Touch};
+//!
+//! let device = SimDevice::new(SimOptions::with_capacity(1 << 30))?;
+//! let (compute, copies) = (StreamId::DEFAULT, device.create_stream()?);
+//! let block = device.alloc(64 << 20)?;
+//!
+//! // The program's work on the block, on one stream and then on another.
+//! device.launch(compute, &[Touch::begin(block, 64 << 20)])?;
+//! device.order(compute, copies)?;
+//! device.launch(copies, &[Touch::again(block, 64 << 20)])?;
+//!
+//! // An allocator that wants to hand the block to compute again has to wait for copies first.
+//! let event = device.create_event()?;
+//! device.record_event(event, copies)?;
+//! assert!(!device.query_event(event)?, "nothing finishes unless somebody says so");
+//! device.wait_event(compute, event)?;
+//! device.launch(compute, &[Touch::begin(block, 32 << 20)])?;
+//!
+//! // Without that wait the device would have refused, and named both uses:
+//! let refused = device.launch(copies, &[Touch::begin(block, 32 << 20)]).unwrap_err();
+//! assert!(refused.to_string().contains("which may still be running"));
+//! # Ok::<(), device::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod cost;
+mod counts;
+mod device;
+pub mod error;
+mod fault;
+mod ids;
+mod parts;
+mod sim;
+mod timeline;
+mod violation;
+
+pub use call::DriverCall;
+pub use cost::{CostModel, Price};
+pub use counts::{CallCount, CallCounts};
+pub use device::{Device, DeviceInfo, MemoryState, Place};
+pub use error::{Attempt, Error, Failure, Result};
+pub use fault::{Fault, FaultKind, FaultPlan, When};
+pub use ids::{AddressRange, DevicePtr, EventId, HandleId, HostPtr, Sequence, StreamId};
+pub use parts::{Access, DriverPools, Ipc, Mapping, PageLocked, PoolState, VirtualMemory};
+pub use sim::{ContractMode, OrderCheck, SimDevice, SimOptions, SimStats, Touch};
+pub use timeline::{Timeline, TimelineOptions};
+pub use violation::{Later, Use, Violation};

@@ -1,0 +1,80 @@
+//! What a simulated device is to be like.
+
+use crate::{CostModel, FaultPlan, TimelineOptions};
+
+/// What the device may know before memory may be used again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OrderCheck {
+    /// Uses are not watched at all.
+    Off,
+    /// Earlier work has to be finished, or ordered before: lenient with a caller that was merely lucky.
+    Finished,
+    /// The host has to have seen earlier work finish, or it is ordered before. What nobody looked at doesn't count.
+    #[default]
+    Seen,
+}
+
+/// What happens when memory is taken from work that may still use it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContractMode {
+    /// The call fails, and so does every later one.
+    #[default]
+    Abort,
+    /// It is counted, the first few are kept, and the run goes on.
+    Count,
+}
+
+/// What a simulated device is to be like.
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// What it is called. Default "simulated device".
+    pub name: String,
+    /// Memory for plain allocations, handles and the driver's pool together. Default 80 GiB.
+    pub capacity_bytes: u64,
+    /// Plain allocations take a multiple of this; a power of two. Default 2 MiB.
+    pub plain_granule_bytes: u64,
+    /// Page of virtual memory; a power of two. Default 2 MiB. `None`: no virtual memory.
+    pub page_bytes: Option<u64>,
+    /// Most page-locked memory. Default 64 GiB.
+    pub page_locked_limit_bytes: u64,
+    /// How uses are watched.
+    pub check_order: OrderCheck,
+    /// What a violation does.
+    pub contract: ContractMode,
+    /// Whether `free` waits for the device, as a real one does. Default true. Without, all pending work stays pending at a
+    /// free, as on stand-ins for a driver that do nothing at `cudaFree`; freeing memory that work may still use is then
+    /// a violation.
+    pub free_waits: bool,
+    /// What driver calls cost.
+    pub costs: CostModel,
+    /// How long work takes.
+    pub timeline: TimelineOptions,
+    /// Which calls fail.
+    pub faults: FaultPlan,
+}
+
+impl SimOptions {
+    /// The default with another capacity.
+    #[must_use]
+    pub fn with_capacity(capacity_bytes: u64) -> SimOptions {
+        SimOptions { capacity_bytes, ..SimOptions::default() }
+    }
+}
+
+impl Default for SimOptions {
+    fn default() -> SimOptions {
+        SimOptions {
+            name: "simulated device".to_owned(),
+            capacity_bytes: 80 << 30,
+            plain_granule_bytes: 2 << 20,
+            page_bytes: Some(2 << 20),
+            page_locked_limit_bytes: 64 << 30,
+            check_order: OrderCheck::default(),
+            contract: ContractMode::default(),
+            free_waits: true,
+            costs: CostModel::default(),
+            timeline: TimelineOptions::default(),
+            faults: FaultPlan::default(),
+        }
+    }
+}
