@@ -1,7 +1,7 @@
 //! `gpumem convert`.
 
 use coloring::{BoundKind, PlacedBuffer, Plan, Request, Status, verify};
-use formats::{Content, Limits, NamedProblem, Output, read_path, write_csv, write_graph, write_plan};
+use formats::{Content, Limits, NamedProblem, Output, read_path, write_csv, write_graph, write_plan, write_trace_csv};
 use lifetime::{AnalysisOptions, Graph, Offset, Tier, analyse};
 
 use crate::args::ConvertArgs;
@@ -45,7 +45,11 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
             save(args, |out| write_plan(&plan, out))?;
         }
         (Content::Plan(plan), Target::Json) => save(args, |out| write_plan(&plan, out))?,
-        (other, _) => return Err(Failure::internal(format!("no way to convert {other:?}"))),
+        (Content::Trace(trace), Target::Csv) => save(args, |out| write_trace_csv(&trace, out))?,
+        (other, _) => {
+            let output = args.output.display();
+            return Err(Failure::input(format!("{input}: {} can't become {output}", other.kind())));
+        }
     }
     Ok(())
 }

@@ -91,7 +91,9 @@ pub(crate) fn load(path: &Path, options: LoadOptions) -> Result<Loaded, Failure>
             };
             Prepared { request, ..Prepared::default() }
         }
-        other => return Err(Failure::internal(format!("no way to plan {other:?}"))),
+        other => {
+            return Err(Failure::input(format!("{}: {} can't be planned", path.display(), other.kind())));
+        }
     };
     for buffer in &mut loaded.request.buffers {
         buffer.fixed &= !options.ignore_offsets;

@@ -77,7 +77,7 @@ fn compare(plan: &Plan, file: &Path, ignore_offsets: bool) -> Result<usize, Fail
         Content::Plan(other) => {
             Request { buffers: other.buffers, separations: other.separations, ..Request::default() }
         }
-        other => return Err(Failure::internal(format!("no way to compare with {other:?}"))),
+        other => return Err(Failure::input(format!("{name}: {} can't be compared with a plan", other.kind()))),
     };
     let differs = |what: String| Failure::no(format!("{name}: {what}"));
     let mut planned: HashMap<&str, &PlacedBuffer> = plan.buffers.iter().map(|b| (b.id.as_str(), b)).collect();

@@ -7,11 +7,12 @@ use std::path::Path;
 
 use coloring::Plan;
 use lifetime::Graph;
+use records::{History, Trace};
 
 use crate::detect::{self, Found};
 use crate::input::Input;
 use crate::{Compression, Error, Limits, NamedProblem, Result};
-use crate::{corpus_graph, corpus_hlo, dsa_csv, gpumem_graph, gpumem_plan, json};
+use crate::{corpus_graph, corpus_hlo, dsa_csv, gpumem_graph, gpumem_plan, json, trace_csv};
 
 /// A format that files are read in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,17 +28,19 @@ pub enum Format {
     Graph,
     /// Our own plan.
     Plan,
+    /// What a program asked for, as CSV.
+    TraceCsv,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 5] = [Self::DsaCsv, Self::CorpusGraph, Self::CorpusHlo, Self::Graph, Self::Plan];
+    pub const ALL: [Self; 6] =
+        [Self::DsaCsv, Self::CorpusGraph, Self::CorpusHlo, Self::Graph, Self::Plan, Self::TraceCsv];
 
     /// All of them in words, for messages.
-    pub(crate) const LIST: &'static str =
-        "DSA CSV, gpumem-graph/1, gpumem-plan/1, gpumem-corpus-graph/1 and gpumem-corpus-hlo/1 (docs/formats.md)";
+    pub(crate) const LIST: &'static str = "DSA CSV, trace CSV, gpumem-graph/1, gpumem-plan/1, gpumem-corpus-graph/1 and gpumem-corpus-hlo/1 (docs/formats.md)";
 
-    /// What the `format` field of a JSON file says, and `dsa-csv`.
+    /// What the `format` field of a JSON file says; for others a word of ours.
     pub fn name(self) -> &'static str {
         match self {
             Self::DsaCsv => "dsa-csv",
@@ -45,12 +48,18 @@ impl Format {
             Self::CorpusHlo => "gpumem-corpus-hlo/1",
             Self::Graph => "gpumem-graph/1",
             Self::Plan => "gpumem-plan/1",
+            Self::TraceCsv => "trace-csv",
         }
+    }
+
+    /// Whether it is a JSON object with a `format` field.
+    fn is_json(self) -> bool {
+        matches!(self, Self::CorpusGraph | Self::CorpusHlo | Self::Graph | Self::Plan)
     }
 
     /// The JSON format with this name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| *format != Self::DsaCsv && format.name() == name)
+        Self::ALL.into_iter().find(|format| format.is_json() && format.name() == name)
     }
 }
 
@@ -61,7 +70,7 @@ impl fmt::Display for Format {
 }
 
 /// What a file holds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Content {
     /// Buffers to be placed.
@@ -70,10 +79,27 @@ pub enum Content {
     Graph(Graph),
     /// A finished plan. Whether it is valid is for `coloring` to say.
     Plan(Plan),
+    /// What a program asked for. Sound: see [`Trace`].
+    Trace(Trace),
+    /// What an allocator did. Where it contradicts itself, its defects say so.
+    History(History),
+}
+
+impl Content {
+    /// What it is, in words for a message that says what can't be done with it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Problem(_) => "a list of buffers with live ranges",
+            Self::Graph(_) => "a graph",
+            Self::Plan(_) => "a plan",
+            Self::Trace(_) => "a trace of requests",
+            Self::History(_) => "an allocator's history",
+        }
+    }
 }
 
 /// A file read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Document {
     /// What it holds.
     pub content: Content,
@@ -85,6 +111,8 @@ pub struct Document {
     pub stored_bytes: u64,
     /// Bytes of its text, after decompression.
     pub text_bytes: u64,
+    /// What a person should know of it: columns not looked at, where it was cut.
+    pub notes: Vec<String>,
 }
 
 /// Reads the file at `path`, in whatever format it is.
@@ -143,12 +171,14 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
                 .unwrap_or(Error::NoFormat { file }));
         }
     };
+    let mut notes = Vec::new();
     let content = match format {
         Format::DsaCsv => Content::Problem(dsa_csv::read(&mut input, limits)?),
         Format::CorpusGraph => Content::Graph(corpus_graph::read(&mut input)?),
         Format::CorpusHlo => Content::Graph(corpus_hlo::read(&mut input)?),
         Format::Graph => Content::Graph(gpumem_graph::read(&mut input)?),
         Format::Plan => Content::Plan(gpumem_plan::read(&mut input)?),
+        Format::TraceCsv => Content::Trace(trace_csv::read(&mut input, limits, &mut notes)?),
     };
     Ok(Document {
         content,
@@ -156,6 +186,7 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
         compression: input.compression(),
         stored_bytes: input.stored_bytes(),
         text_bytes: input.text_bytes(),
+        notes,
     })
 }
 
@@ -163,7 +194,7 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
 /// nothing better itself.
 pub(crate) fn stem(file: &str) -> String {
     let mut name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    for suffix in [".gz", ".zst", ".csv", ".json", ".graph", ".plan"] {
+    for suffix in [".gz", ".zst", ".csv", ".json", ".graph", ".plan", ".trace"] {
         name = name.strip_suffix(suffix).filter(|rest| !rest.is_empty()).unwrap_or(name);
     }
     name.to_owned()

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::io;
 
+use crate::blocks::BlockFault;
 use crate::{Compression, Format};
 
 /// Result of this crate.
@@ -148,8 +149,13 @@ impl fmt::Display for CsvError {
 #[non_exhaustive]
 pub enum CsvProblem {
     /// A column that every file must have.
-    #[error("the header has no column `{0}`; it must name `id`, `lower`, `upper` and `size`")]
-    MissingColumn(&'static str),
+    #[error("the header has no column `{column}`; it must name {}", in_words(.required))]
+    MissingColumn {
+        /// The first one that is missing.
+        column: &'static str,
+        /// All that must be there.
+        required: Vec<&'static str>,
+    },
     /// The header names a column twice.
     #[error("the header names the column twice")]
     DuplicateColumn,
@@ -224,12 +230,50 @@ pub enum CsvProblem {
         /// Why.
         fault: GapFault,
     },
+    /// A row of a trace that says what nobody knows.
+    #[error("`{0}` is not an operation; known are {known}", known = operations_in_words())]
+    UnknownOperation(String),
+    /// A stream was expected.
+    #[error(
+        "`{0}` is not a stream, which is a whole number from 0 to 2^63 - 1; only a `sync` may say -1 for all of them"
+    )]
+    NotAStream(String),
+    /// An address was expected.
+    #[error("`{0}` is not an address")]
+    NotAnAddress(String),
+    /// A time was expected.
+    #[error("`{0}` is not a time")]
+    NotATime(String),
+    /// A row that does to a block what can't be done to it.
+    #[error("{0}")]
+    Block(BlockFault),
     /// A record longer than [`Limits::max_record_bytes`](crate::Limits::max_record_bytes), as an unclosed quote makes.
     #[error("the record is longer than {0} bytes; is a quote never closed?")]
     RecordTooLong(usize),
     /// More rows than can be numbered.
     #[error("more than {0} rows")]
     TooManyRows(u64),
+}
+
+/// Names of columns as a sentence lists them.
+fn in_words(names: &[&str]) -> String {
+    let mut text = String::new();
+    for (index, name) in names.iter().enumerate() {
+        let mark = match index {
+            0 => "",
+            _ if index + 1 == names.len() => " and ",
+            _ => ", ",
+        };
+        text.extend([mark, "`", name, "`"]);
+    }
+    text
+}
+
+/// What rows of a trace may say.
+fn operations_in_words() -> String {
+    let mut names: Vec<&str> = records::Operation::ALL.iter().map(|operation| operation.name()).collect();
+    names.push("free_requested");
+    names.join(", ")
 }
 
 /// What is wrong with a gap.

@@ -1,4 +1,5 @@
-//! Reads and writes every file the world hands us: graphs, placement problems and plans. Imported by the command.
+//! Reads and writes every file the world hands us: graphs, placement problems and plans; traces of what programs asked
+//! for and histories of what allocators did. Imported by the command.
 //!
 //! # What it promises
 //! A file is recognised by what it holds, never by its name, plain, gzip or zstd. What is read is sound: every
@@ -10,7 +11,7 @@
 //!
 //! # The idea
 //! One module a format, each with a reader from text to our types: [`coloring::Problem`], [`lifetime::Graph`],
-//! [`coloring::Plan`]. Around them stand the stream that decompresses and counts (`input`), the recognition
+//! [`coloring::Plan`], [`records::Trace`], [`records::History`]. Around them stand the stream that decompresses and counts (`input`), the recognition
 //! (`detect`) and the pieces that JSON readers share (`json`, `ids`, `words`). A new format is a module, a
 //! [`Format`] and a line in `detect` and `document`. `docs/formats.md` describes every format.
 //!
@@ -37,8 +38,10 @@
 
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod corpus_graph;
 mod corpus_hlo;
+mod csv;
 mod detect;
 mod document;
 mod dsa_csv;
@@ -53,8 +56,10 @@ mod json;
 mod limits;
 mod output;
 mod problem;
+mod trace_csv;
 mod words;
 
+pub use blocks::{BlockFault, Place};
 pub use document::{Content, Document, Format, read_bytes, read_path, read_stream};
 pub use dsa_csv::write_csv;
 pub use error::{CsvError, CsvProblem, Error, Fault, GapFault, InvalidError, JsonError, Result};
@@ -64,3 +69,4 @@ pub use input::Compression;
 pub use limits::{Limits, MAX_ALIGNMENT, MAX_BYTES, SUM_LIMIT};
 pub use output::Output;
 pub use problem::NamedProblem;
+pub use trace_csv::write_trace_csv;

@@ -57,7 +57,7 @@ fn the_format_field_may_stand_anywhere() {
     assert_eq!(read(graph(&format!(r#"{filler}"format":"gpumem-graph/1""#))).format, Format::Graph);
     assert_eq!(
         refusal(graph(&format!(r#"{filler}"format":"gpumem-graph/2""#))),
-        "f: format `gpumem-graph/2` is unknown; gpumem reads DSA CSV, gpumem-graph/1, gpumem-plan/1, \
+        "f: format `gpumem-graph/2` is unknown; gpumem reads DSA CSV, trace CSV, gpumem-graph/1, gpumem-plan/1, \
          gpumem-corpus-graph/1 and gpumem-corpus-hlo/1 (docs/formats.md)"
     );
     assert_eq!(read(format!("\u{feff} \n{}", graph(r#""format":"gpumem-graph/1""#))).format, Format::Graph);

@@ -8,6 +8,8 @@ mod write;
 pub(crate) use read::{has_header, read};
 pub use write::write_csv;
 
+use crate::csv;
+
 /// The columns that are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
@@ -20,9 +22,10 @@ enum Column {
     Gaps,
 }
 
-impl Column {
-    const ALL: [Self; 7] = [Self::Id, Self::Lower, Self::Upper, Self::Size, Self::Alignment, Self::Offset, Self::Gaps];
-    const REQUIRED: [Self; 4] = [Self::Id, Self::Lower, Self::Upper, Self::Size];
+impl csv::Column for Column {
+    const ALL: &'static [Self] =
+        &[Self::Id, Self::Lower, Self::Upper, Self::Size, Self::Alignment, Self::Offset, Self::Gaps];
+    const REQUIRED: &'static [Self] = &[Self::Id, Self::Lower, Self::Upper, Self::Size];
 
     fn name(self) -> &'static str {
         match self {
@@ -36,7 +39,7 @@ impl Column {
         }
     }
 
-    fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|column| column.name().as_bytes() == name)
+    fn index(self) -> usize {
+        self as usize
     }
 }

@@ -1,55 +1,42 @@
 //! Reading.
 
 use std::hash::BuildHasher;
-use std::io::BufRead;
 
 use coloring::{Buffer, Gap, Problem};
-use csv_core::ReadRecordResult;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use lifetime::{Bytes, HalfStep, LiveRange, Offset};
 
 use super::Column;
-use crate::error::{CsvError, CsvProblem, GapFault};
+use crate::csv::{self, Header, Records, RowError, lossy, number, number_in};
+use crate::error::{CsvProblem, GapFault};
 use crate::input::Input;
 use crate::limits::{MAX_ALIGNMENT, MAX_BYTES, add_below_limit};
 use crate::{Error, Limits, NamedProblem, Result, document, gaps};
 
 /// Whether the first record of `head` names two of the columns every file must have.
 pub(crate) fn has_header(head: &[u8]) -> bool {
-    let lines = head.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
-    let Some(first) = lines.into_iter().find(|line| !line.is_empty() && !line.starts_with(b"#")) else {
-        return false;
-    };
-    first
-        .split(|&b| b == b',')
-        .map(<[u8]>::trim_ascii)
-        .map(|field| field.strip_prefix(b"\"").and_then(|f| f.strip_suffix(b"\"")).unwrap_or(field))
-        .filter(|field| Column::REQUIRED.into_iter().any(|column| column.name().as_bytes() == *field))
-        .nth(1)
-        .is_some()
+    csv::count_in_header(head, &["id", "lower", "upper", "size"]) >= 2
 }
 
 /// Reads all rows.
 pub(crate) fn read(input: &mut Input<'_>, limits: &Limits) -> Result<NamedProblem> {
     let file = input.file().to_owned();
-    let mut records = Records::new(limits.max_record_bytes);
-    let at = |line, column: Option<&str>, problem| {
-        Error::Csv(Box::new(CsvError { file: file.clone(), line, column: column.map(str::to_owned), problem }))
-    };
-    if !records.advance(input, &at)? {
-        return Err(Error::Empty { file: file.clone() });
+    let mut records = Records::new(&file, limits.max_record_bytes);
+    if !records.advance(input)? {
+        return Err(Error::Empty { file });
     }
-    let header = Header::new(&records).map_err(|(column, problem)| at(records.line, column.as_deref(), problem))?;
+    let header: Header<Column> = Header::new(&records)?;
     let mut rows = Rows::default();
-    while records.advance(input, &at)? {
+    while records.advance(input)? {
         rows.push(&header, &records)
-            .map_err(|(column, problem)| at(records.line, column.map(Column::name), problem))?;
+            .map_err(|(column, problem)| records.error(column.map(csv::Column::name), problem))?;
     }
     if rows.ids.is_empty() {
-        return Err(at(records.line, None, CsvProblem::NoRows));
+        return Err(records.error(None, CsvProblem::NoRows));
     }
-    let (ids, zero_size) =
-        rows.take_zero_sizes().map_err(|line| at(line, Some(Column::Size.name()), CsvProblem::Zero))?;
+    let (ids, zero_size) = rows
+        .take_zero_sizes()
+        .map_err(|line| records.error_at(line, Some(csv::Column::name(Column::Size)), CsvProblem::Zero))?;
     Ok(NamedProblem {
         name: document::stem(&file),
         ids,
@@ -57,138 +44,6 @@ pub(crate) fn read(input: &mut Input<'_>, limits: &Limits) -> Result<NamedProble
         zero_size,
         ignored_columns: header.ignored,
     })
-}
-
-/// One record after the other, each in the same memory.
-struct Records {
-    core: csv_core::Reader,
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    fields: usize,
-    /// Line on which the current record starts, from 1.
-    line: u64,
-    max_bytes: usize,
-}
-
-impl Records {
-    fn new(max_bytes: usize) -> Self {
-        let core = csv_core::ReaderBuilder::new().comment(Some(b'#')).build();
-        Self { core, bytes: vec![0; 1024], ends: vec![0; 16], fields: 0, line: 1, max_bytes }
-    }
-
-    /// Goes to the next record; false when there is none.
-    fn advance(&mut self, input: &mut Input<'_>, at: &impl Fn(u64, Option<&str>, CsvProblem) -> Error) -> Result<bool> {
-        let (mut used, mut fields) = (0, 0);
-        loop {
-            let chunk = match input.fill_buf() {
-                Ok(chunk) => chunk,
-                Err(source) => {
-                    let file = input.file().to_owned();
-                    return Err(input.failure().unwrap_or(Error::Io { file, action: "read", source }));
-                }
-            };
-            let (result, taken, written, ended) =
-                self.core.read_record(chunk, &mut self.bytes[used..], &mut self.ends[fields..]);
-            let past_line_feed = taken > 0 && chunk[taken - 1] == b'\n';
-            input.consume(taken);
-            used += written;
-            fields += ended;
-            match result {
-                ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull if self.bytes.len() >= self.max_bytes => {
-                    return Err(at(self.core.line(), None, CsvProblem::RecordTooLong(self.max_bytes)));
-                }
-                ReadRecordResult::OutputFull => {
-                    self.bytes.resize((self.bytes.len() * 2).min(self.max_bytes), 0);
-                }
-                ReadRecordResult::OutputEndsFull if self.ends.len() >= self.max_bytes => {
-                    return Err(at(self.core.line(), None, CsvProblem::RecordTooLong(self.max_bytes)));
-                }
-                ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
-                ReadRecordResult::Record => {
-                    self.fields = fields;
-                    // The core counts the line feeds it has passed, this record's own among them.
-                    let inside = self.bytes[..used].iter().filter(|&&b| b == b'\n').count() as u64;
-                    self.line = self.core.line().saturating_sub(u64::from(past_line_feed) + inside).max(1);
-                    return Ok(true);
-                }
-                ReadRecordResult::End => return Ok(false),
-            }
-        }
-    }
-
-    /// A field as it stands, white space included.
-    fn exact_field(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.bytes[start..self.ends[index]]
-    }
-
-    fn field(&self, index: usize) -> &[u8] {
-        self.exact_field(index).trim_ascii()
-    }
-}
-
-fn lossy(field: &[u8]) -> String {
-    const SHOWN: usize = 100;
-    let text = String::from_utf8_lossy(&field[..field.len().min(SHOWN)]);
-    let dots = if field.len() > SHOWN { "..." } else { "" };
-    format!("{}{dots}", text.escape_debug())
-}
-
-/// Which field holds which column.
-struct Header {
-    position: [Option<usize>; Column::ALL.len()],
-    fields: usize,
-    ignored: Vec<String>,
-}
-
-impl Header {
-    fn new(records: &Records) -> Result<Self, (Option<String>, CsvProblem)> {
-        let mut header = Self { position: [None; Column::ALL.len()], fields: records.fields, ignored: Vec::new() };
-        for index in 0..records.fields {
-            let Some(column) = Column::from_name(records.field(index)) else {
-                header.ignored.push(lossy(records.field(index)));
-                continue;
-            };
-            if header.position[column as usize].replace(index).is_some() {
-                return Err((Some(column.name().to_owned()), CsvProblem::DuplicateColumn));
-            }
-        }
-        match Column::REQUIRED.into_iter().find(|&column| header.position[column as usize].is_none()) {
-            Some(missing) => Err((None, CsvProblem::MissingColumn(missing.name()))),
-            None => Ok(header),
-        }
-    }
-
-    /// The field in `column`; `None` if the header doesn't have it or the field is empty.
-    fn optional<'a>(&self, records: &'a Records, column: Column) -> Option<&'a [u8]> {
-        self.position[column as usize].map(|index| records.field(index)).filter(|field| !field.is_empty())
-    }
-
-    fn required<'a>(&self, records: &'a Records, column: Column) -> &'a [u8] {
-        self.optional(records, column).unwrap_or_default()
-    }
-
-    fn id<'a>(&self, records: &'a Records) -> &'a [u8] {
-        self.position[Column::Id as usize].map(|index| records.exact_field(index)).unwrap_or_default()
-    }
-}
-
-type RowError = (Option<Column>, CsvProblem);
-
-fn number(field: &[u8]) -> Result<u64, CsvProblem> {
-    let digits = !field.is_empty() && field.iter().all(u8::is_ascii_digit);
-    let value = std::str::from_utf8(field).ok().filter(|_| digits).and_then(|text| text.parse().ok());
-    value.ok_or_else(|| CsvProblem::NotANumber(lossy(field)))
-}
-
-fn number_in(field: &[u8], column: Column, range: std::ops::RangeInclusive<u64>) -> Result<u64, RowError> {
-    let value = number(field).map_err(|problem| (Some(column), problem))?;
-    match value {
-        0 if *range.start() > 0 => Err((Some(column), CsvProblem::Zero)),
-        _ if value > *range.end() => Err((Some(column), CsvProblem::TooLarge { value, max: *range.end() })),
-        _ => Ok(value),
-    }
 }
 
 /// A row of size 0.
@@ -213,16 +68,14 @@ struct Rows {
 }
 
 impl Rows {
-    fn push(&mut self, header: &Header, records: &Records) -> Result<(), RowError> {
-        if records.fields != header.fields {
-            return Err((None, CsvProblem::FieldCount { expected: header.fields, found: records.fields }));
-        }
-        let lower = number_in(header.required(records, Column::Lower), Column::Lower, 0..=u64::MAX)?;
-        let upper = number_in(header.required(records, Column::Upper), Column::Upper, 0..=u64::MAX)?;
+    fn push(&mut self, header: &Header<Column>, records: &Records) -> Result<(), RowError<Column>> {
+        header.check_count(records)?;
+        let lower = header.number_in(records, Column::Lower, 0..=u64::MAX)?;
+        let upper = header.number_in(records, Column::Upper, 0..=u64::MAX)?;
         if upper <= lower {
             return Err((Some(Column::Upper), CsvProblem::EmptyRange { lower, upper }));
         }
-        let size = number_in(header.required(records, Column::Size), Column::Size, 0..=MAX_BYTES)?;
+        let size = header.number_in(records, Column::Size, 0..=MAX_BYTES)?;
         if size == 0 {
             return self.push_zero(header, records, upper - lower);
         }
@@ -250,20 +103,20 @@ impl Rows {
         let Some(stacked) = stacked.filter(|&stacked| add_below_limit(stacked, self.fixed_end).is_some()) else {
             return Err((Some(Column::Size), CsvProblem::SumOverflow));
         };
-        self.add_id(header.id(records)).map_err(|problem| (Some(Column::Id), problem))?;
+        self.add_id(header.exact(records, Column::Id)).map_err(|problem| (Some(Column::Id), problem))?;
         self.stacked = stacked;
         self.buffers.push(buffer);
         Ok(())
     }
 
     /// Compilers make values of no bytes that nobody reads; anything else of size 0 is a mistake.
-    fn push_zero(&mut self, header: &Header, records: &Records, moments: u64) -> Result<(), RowError> {
+    fn push_zero(&mut self, header: &Header<Column>, records: &Records, moments: u64) -> Result<(), RowError<Column>> {
         if moments > 1 {
             return Err((Some(Column::Size), CsvProblem::Zero));
         }
         let row = self.ids.len() as u32;
-        self.add_id(header.id(records)).map_err(|problem| (Some(Column::Id), problem))?;
-        self.zero_rows.push(ZeroRow { row, line: records.line });
+        self.add_id(header.exact(records, Column::Id)).map_err(|problem| (Some(Column::Id), problem))?;
+        self.zero_rows.push(ZeroRow { row, line: records.line() });
         Ok(())
     }
 
@@ -286,7 +139,7 @@ impl Rows {
     }
 
     fn add_id(&mut self, field: &[u8]) -> Result<(), CsvProblem> {
-        let id = std::str::from_utf8(field).map_err(|_| CsvProblem::NotUtf8(lossy(field)))?;
+        let id = csv::text(field)?;
         let row = u32::try_from(self.ids.len()).map_err(|_| CsvProblem::TooManyRows(u64::from(u32::MAX)))?;
         let hash = self.hasher.hash_one(id);
         if let Some(&first) = self.by_id.find(hash, |&row| self.ids[row as usize] == id) {

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use coloring::Gap;
 
 use super::Column;
+use crate::csv::{Column as _, write_text};
 use crate::{Error, Format, NamedProblem, Result};
 
 /// Writes a problem as DSA CSV. The columns `alignment`, `offset` and `gaps` are there only if a buffer needs them.
@@ -32,7 +33,7 @@ fn write_rows(problem: &NamedProblem, out: &mut impl Write) -> io::Result<()> {
         Column::Gaps => buffers.iter().any(|b| !b.gaps.is_empty()),
         _ => true,
     };
-    let columns: Vec<Column> = Column::ALL.into_iter().filter(|&column| used(column)).collect();
+    let columns: Vec<Column> = Column::ALL.iter().copied().filter(|&column| used(column)).collect();
     let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
     writeln!(out, "{}", names.join(","))?;
     for (id, buffer) in problem.ids.iter().zip(buffers) {
@@ -57,12 +58,6 @@ fn write_rows(problem: &NamedProblem, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"\n")?;
     }
     out.flush()
-}
-
-/// In quotes where it would not come back otherwise.
-fn write_text(text: &str, out: &mut impl Write) -> io::Result<()> {
-    let plain = !text.contains([',', '"', '\n', '\r']) && !text.starts_with('#');
-    if plain { out.write_all(text.as_bytes()) } else { write!(out, "\"{}\"", text.replace('"', "\"\"")) }
 }
 
 fn write_gaps(gaps: &[Gap], out: &mut impl Write) -> io::Result<()> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use coloring::Plan;
 use formats::{Content, Document, Limits, NamedProblem, read_bytes};
 use lifetime::{Graph, TensorId};
+use records::Trace;
 
 /// The repository's root.
 pub fn root() -> PathBuf {
@@ -79,6 +80,17 @@ pub fn as_graph(document: Document) -> Graph {
     match document.content {
         Content::Graph(graph) => graph,
         other => panic!("not a graph: {other:?}"),
+    }
+}
+
+pub fn trace(text: impl AsRef<[u8]>) -> Trace {
+    as_trace(read(text))
+}
+
+pub fn as_trace(document: Document) -> Trace {
+    match document.content {
+        Content::Trace(trace) => trace,
+        other => panic!("not a trace but {}", other.kind()),
     }
 }
 
