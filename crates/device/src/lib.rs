@@ -61,6 +61,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+pub mod contract;
 mod cost;
 mod counts;
 mod device;
@@ -68,6 +69,7 @@ pub mod error;
 mod fault;
 mod ids;
 mod parts;
+mod scripted;
 mod sim;
 mod timeline;
 mod violation;
@@ -80,6 +82,7 @@ pub use error::{Attempt, Error, Failure, Result};
 pub use fault::{Fault, FaultKind, FaultPlan, When};
 pub use ids::{AddressRange, DevicePtr, EventId, HandleId, HostPtr, Sequence, StreamId};
 pub use parts::{Access, DriverPools, Ipc, Mapping, PageLocked, PoolState, VirtualMemory};
+pub use scripted::Scripted;
 pub use sim::{ContractMode, OrderCheck, SimDevice, SimOptions, SimStats, Touch};
 pub use timeline::{Timeline, TimelineOptions};
 pub use violation::{Later, Use, Violation};

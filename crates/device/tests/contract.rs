@@ -1,0 +1,75 @@
+//! The devices of this crate keep the promises, and the suite notices a device that doesn't.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod broken;
+
+use broken::{Broken, Defect};
+use device::{CostModel, FaultPlan, OrderCheck, Scripted, SimDevice, SimOptions, contract};
+use std::collections::BTreeSet;
+
+fn sim() -> SimDevice {
+    SimDevice::new(SimOptions::with_capacity(1 << 30)).unwrap()
+}
+
+#[test]
+fn the_simulated_device_keeps_every_promise_whatever_its_options() {
+    let defaults = || SimOptions::with_capacity(1 << 30);
+    let variants = [
+        ("default", defaults()),
+        ("small granules", SimOptions { plain_granule_bytes: 512, page_bytes: Some(64 << 10), ..defaults() }),
+        ("unwatched", SimOptions { check_order: OrderCheck::Off, costs: CostModel::free_of_charge(), ..defaults() }),
+        ("odd capacity", SimOptions { capacity_bytes: (3 << 30) + 12_345, ..defaults() }),
+    ];
+    for (name, options) in variants {
+        let report = contract::check(|| Ok(Box::new(SimDevice::new(options.clone())?)));
+        assert!(report.failed.is_empty(), "{name}: {report}");
+        assert!(report.passed.len() >= 40, "{name}: {report}");
+    }
+}
+
+#[test]
+fn a_device_without_virtual_memory_keeps_the_other_promises() {
+    let options = SimOptions { page_bytes: None, ..SimOptions::with_capacity(1 << 30) };
+    let report = contract::check(|| Ok(Box::new(SimDevice::new(options.clone())?)));
+    assert!(report.failed.is_empty(), "{report}");
+    assert!(report.not_run.contains(&("handles_are_mapped_whole", "no virtual memory")), "{report}");
+}
+
+#[test]
+fn a_scripted_device_without_a_script_keeps_every_promise() {
+    let report = contract::check(|| Ok(Box::new(Scripted::new(sim(), FaultPlan::default()))));
+    assert!(report.failed.is_empty(), "{report}");
+}
+
+#[test]
+fn a_wrapper_that_breaks_nothing_keeps_every_promise() {
+    let report = contract::check(|| Ok(Box::new(Broken::new(Defect::None))));
+    assert!(report.failed.is_empty(), "{report}");
+}
+
+#[test]
+fn each_broken_device_breaks_the_promise_that_is_about_it() {
+    for (defect, case) in broken::DEFECTS {
+        let report = contract::check(|| Ok(Box::new(Broken::new(*defect))));
+        let broken: Vec<_> = report.failed.iter().map(|broken| broken.case).collect();
+        assert!(broken.contains(case), "{defect:?} should break {case}, but broke {broken:?}");
+        assert!(report.passed.len() > 20, "{defect:?} breaks everything, so it shows nothing: {report}");
+    }
+}
+
+#[test]
+fn each_promise_is_broken_by_some_broken_device() {
+    let mut never: BTreeSet<_> = contract::check(|| Ok(Box::new(sim()))).passed.into_iter().collect();
+    for (defect, _) in broken::DEFECTS {
+        for broken in contract::check(|| Ok(Box::new(Broken::new(*defect)))).failed {
+            never.remove(broken.case);
+        }
+    }
+    assert!(never.is_empty(), "no defect breaks {never:?}: these cases may be unable to fail");
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_keeps_no_promise() {
+    let report = contract::check(|| Ok(Box::new(SimDevice::new(SimOptions::with_capacity(u64::MAX))?)));
+    assert!(report.passed.is_empty() && !report.failed.is_empty());
+}
