@@ -2,7 +2,7 @@
 
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 
-use crate::{Format, dsa_csv, trace_csv};
+use crate::{Format, dsa_csv, torch_snapshot, trace_csv};
 
 /// What the beginning of a text looks like.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,6 +33,9 @@ pub(crate) fn mark_bytes(head: &[u8]) -> usize {
 
 /// Recognises a text, without its byte order mark, by its beginning; `is_all` says that `head` is the whole text.
 pub(crate) fn detect(head: &[u8], is_all: bool) -> Found {
+    if torch_snapshot::has_magic(head) {
+        return Found::Ours(Format::TorchSnapshot);
+    }
     let text = head.trim_ascii_start();
     if text.is_empty() {
         return if is_all { Found::Nothing } else { Found::Else("white space without end".to_owned()) };
@@ -54,10 +57,6 @@ const MAGICS: &[(&[u8], &str)] = &[
     (b"BZh", "bzip2 data, which isn't read; use gzip or zstd"),
     (b"\x04\x22\x4d\x18", "lz4 data, which isn't read; use gzip or zstd"),
     (b"PK\x03\x04", "a zip archive (as PyTorch's checkpoints are)"),
-    (b"\x80\x02", "a Python pickle"),
-    (b"\x80\x03", "a Python pickle"),
-    (b"\x80\x04", "a Python pickle"),
-    (b"\x80\x05", "a Python pickle"),
     (b"\x7fELF", "a program or library (ELF)"),
     (b"\x89PNG", "a PNG picture"),
     (b"\x89HDF", "an HDF5 file"),

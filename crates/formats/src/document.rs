@@ -12,7 +12,7 @@ use records::{History, Trace};
 use crate::detect::{self, Found};
 use crate::input::Input;
 use crate::{Compression, Error, Limits, NamedProblem, Result};
-use crate::{corpus_graph, corpus_hlo, dsa_csv, gpumem_graph, gpumem_plan, json, trace_csv};
+use crate::{corpus_graph, corpus_hlo, dsa_csv, gpumem_graph, gpumem_plan, json, torch_snapshot, trace_csv};
 
 /// A format that files are read in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,15 +30,24 @@ pub enum Format {
     Plan,
     /// What a program asked for, as CSV.
     TraceCsv,
+    /// A snapshot of PyTorch's CUDA memory, as a pickle.
+    TorchSnapshot,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 6] =
-        [Self::DsaCsv, Self::CorpusGraph, Self::CorpusHlo, Self::Graph, Self::Plan, Self::TraceCsv];
+    pub const ALL: [Self; 7] = [
+        Self::DsaCsv,
+        Self::CorpusGraph,
+        Self::CorpusHlo,
+        Self::Graph,
+        Self::Plan,
+        Self::TraceCsv,
+        Self::TorchSnapshot,
+    ];
 
     /// All of them in words, for messages.
-    pub(crate) const LIST: &'static str = "DSA CSV, trace CSV, gpumem-graph/1, gpumem-plan/1, gpumem-corpus-graph/1 and gpumem-corpus-hlo/1 (docs/formats.md)";
+    pub(crate) const LIST: &'static str = "DSA CSV, trace CSV, gpumem-graph/1, gpumem-plan/1, gpumem-corpus-graph/1, gpumem-corpus-hlo/1 and PyTorch memory snapshots (docs/formats.md)";
 
     /// What the `format` field of a JSON file says; for others a word of ours.
     pub fn name(self) -> &'static str {
@@ -49,6 +58,7 @@ impl Format {
             Self::Graph => "gpumem-graph/1",
             Self::Plan => "gpumem-plan/1",
             Self::TraceCsv => "trace-csv",
+            Self::TorchSnapshot => "torch-snapshot",
         }
     }
 
@@ -179,6 +189,11 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
         Format::Graph => Content::Graph(gpumem_graph::read(&mut input)?),
         Format::Plan => Content::Plan(gpumem_plan::read(&mut input)?),
         Format::TraceCsv => Content::Trace(trace_csv::read(&mut input, limits, &mut notes)?),
+        Format::TorchSnapshot => {
+            let history = torch_snapshot::read(&mut input, limits)?;
+            notes.extend_from_slice(&history.notes);
+            Content::History(history)
+        }
     };
     Ok(Document {
         content,
@@ -194,7 +209,7 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
 /// nothing better itself.
 pub(crate) fn stem(file: &str) -> String {
     let mut name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    for suffix in [".gz", ".zst", ".csv", ".json", ".graph", ".plan", ".trace"] {
+    for suffix in [".gz", ".zst", ".csv", ".json", ".graph", ".plan", ".trace", ".pickle", ".pkl"] {
         name = name.strip_suffix(suffix).filter(|rest| !rest.is_empty()).unwrap_or(name);
     }
     name.to_owned()

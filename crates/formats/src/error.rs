@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 
 use crate::blocks::BlockFault;
+use crate::torch_snapshot::SnapshotError;
 use crate::{Compression, Format};
 
 /// Result of this crate.
@@ -109,6 +110,9 @@ pub enum Error {
     /// JSON of the right shape that doesn't make sense.
     #[error(transparent)]
     Invalid(Box<InvalidError>),
+    /// A memory snapshot that is broken, or not of the shape that PyTorch gives it.
+    #[error(transparent)]
+    Snapshot(Box<SnapshotError>),
     /// The format to be written has no place for it.
     #[error("{format} can't carry {what}")]
     NotCarried {
@@ -351,7 +355,7 @@ impl fmt::Display for InvalidError {
 
 /// Writes text that a file brought so that a terminal can't be harmed by it: control characters as escapes, and not
 /// more than a screenful.
-struct Tame<'a, 'f> {
+pub(crate) struct Tame<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     left: usize,
 }
@@ -359,7 +363,7 @@ struct Tame<'a, 'f> {
 impl<'a, 'f> Tame<'a, 'f> {
     const CHARS: usize = 1000;
 
-    fn new(out: &'a mut fmt::Formatter<'f>) -> Self {
+    pub(crate) fn new(out: &'a mut fmt::Formatter<'f>) -> Self {
         Self { out, left: Self::CHARS }
     }
 }

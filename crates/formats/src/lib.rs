@@ -56,6 +56,7 @@ mod json;
 mod limits;
 mod output;
 mod problem;
+mod torch_snapshot;
 mod trace_csv;
 mod words;
 
@@ -69,4 +70,5 @@ pub use input::Compression;
 pub use limits::{Limits, MAX_ALIGNMENT, MAX_BYTES, SUM_LIMIT};
 pub use output::Output;
 pub use problem::NamedProblem;
+pub use torch_snapshot::{SnapshotError, SnapshotProblem};
 pub use trace_csv::write_trace_csv;

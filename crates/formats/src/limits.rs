@@ -12,6 +12,18 @@ pub struct Limits {
     pub max_expansion: u64,
     /// Most bytes of one CSV record. 16 MiB by default.
     pub max_record_bytes: usize,
+    /// Most events of a memory snapshot, on all devices together; each takes some 100 bytes while it is read. 2^24 by
+    /// default.
+    pub max_events: u64,
+    /// Most entries of a pickle's memo, and most of its lists and dicts; 16 bytes each. 2^25 by default.
+    pub max_memo_entries: u64,
+    /// Most values on a pickle's stack, and most in those of its lists and dicts that aren't events; 16 bytes each. 2^24
+    /// by default.
+    pub max_values: u64,
+    /// Most bytes of text in a pickle, equal texts counted once. 256 MiB by default.
+    pub max_name_bytes: u64,
+    /// Most lists and dicts in one another in a pickle. 64 by default; snapshots have 6.
+    pub max_nesting: u64,
 }
 
 impl Limits {
@@ -21,7 +33,16 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_text_bytes: 4 << 30, max_expansion: 250, max_record_bytes: 16 << 20 }
+        Self {
+            max_text_bytes: 4 << 30,
+            max_expansion: 250,
+            max_record_bytes: 16 << 20,
+            max_events: 1 << 24,
+            max_memo_entries: 1 << 25,
+            max_values: 1 << 24,
+            max_name_bytes: 256 << 20,
+            max_nesting: 64,
+        }
     }
 }
 

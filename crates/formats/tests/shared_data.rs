@@ -185,12 +185,12 @@ fn every_csv_file_survives_being_written() {
 fn everything_else_there_is_refused_in_words() {
     let Some(folder) = shared("graphs") else { return };
     let mut refused = 0;
-    for ending in [".onnx", ".pickle.gz", ".txt.gz", ".stats.json", ".md"] {
+    for ending in [".onnx", ".txt.gz", ".stats.json", ".md"] {
         for path in files(&folder, ending) {
             let error = read_path(&path, &Limits::default()).expect_err(ending).to_string();
             assert!(error.starts_with(&path.display().to_string()), "{error}");
             refused += 1;
         }
     }
-    assert!(refused > 40, "{refused} files");
+    assert!(refused > 35, "{refused} files");
 }

@@ -58,7 +58,7 @@ fn the_format_field_may_stand_anywhere() {
     assert_eq!(
         refusal(graph(&format!(r#"{filler}"format":"gpumem-graph/2""#))),
         "f: format `gpumem-graph/2` is unknown; gpumem reads DSA CSV, trace CSV, gpumem-graph/1, gpumem-plan/1, \
-         gpumem-corpus-graph/1 and gpumem-corpus-hlo/1 (docs/formats.md)"
+         gpumem-corpus-graph/1, gpumem-corpus-hlo/1 and PyTorch memory snapshots (docs/formats.md)"
     );
     assert_eq!(read(format!("\u{feff} \n{}", graph(r#""format":"gpumem-graph/1""#))).format, Format::Graph);
 }
@@ -78,7 +78,8 @@ fn what_is_not_ours_is_refused_in_words() {
         (b"a,0,1,5\n", "not recognised: text whose first line is `a,0,1,5`"),
         (b"HloModule jit_step", "not recognised: text whose first line is `HloModule jit_step`"),
         (b"\x7fELF\x02\x01\x01", "not recognised: a program or library (ELF)"),
-        (b"\x80\x04\x95", "not recognised: a Python pickle"),
+        (b"\x80\x04\x95", "f: byte 3: the pickle is cut off"),
+        (b"\x80\x04K\x05.", "f: byte 4: a pickle, but not a memory snapshot: it holds a whole number"),
         (b"\x08\x07\x12\x0cpaddle", "not recognised: a protocol buffer, perhaps an ONNX model"),
         (b"\x01\x02\x03\x00abc", "not recognised: binary data that begins with the bytes 01 02 03 00 61 62 63"),
         (b"\xff\xfei\0d\0", "not recognised: UTF-16 text"),
