@@ -57,10 +57,12 @@ impl Plain {
 
     /// Whether the range lies in one live allocation.
     pub(super) fn holds(&self, range: AddressRange) -> bool {
-        self.live
-            .range(..=range.start.0)
-            .next_back()
-            .is_some_and(|(&start, &bytes)| range.end() <= start.saturating_add(bytes))
+        (START..END).contains(&range.start.0)
+            && self
+                .live
+                .range(..=range.start.0)
+                .next_back()
+                .is_some_and(|(&start, &bytes)| range.end() <= start.saturating_add(bytes))
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -164,10 +164,12 @@ impl Pool {
 
     /// Whether the range lies in one live block.
     pub(super) fn holds(&self, range: AddressRange) -> bool {
-        self.blocks
-            .range(..=range.start.0)
-            .next_back()
-            .is_some_and(|(&start, block)| block.after.is_none() && range.end() <= start + block.bytes)
+        (START..END).contains(&range.start.0)
+            && self
+                .blocks
+                .range(..=range.start.0)
+                .next_back()
+                .is_some_and(|(&start, block)| block.after.is_none() && range.end() <= start + block.bytes)
     }
 
     /// Names the invariant that doesn't hold.

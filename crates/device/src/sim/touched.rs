@@ -33,10 +33,14 @@ impl Touched {
             return;
         }
         if let Some((end, uses)) = self.ranges.get_mut(&range.start.0)
-            && *end == range.end()
+            && *end >= range.end()
         {
-            uses.clear();
-            uses.push(entry);
+            // The usual cases: a block as large as the one before, or smaller.
+            let before = std::mem::replace(uses, SmallVec::from_slice(&[entry]));
+            let old_end = std::mem::replace(end, range.end());
+            if old_end > range.end() {
+                self.ranges.insert(range.end(), (old_end, before));
+            }
             return;
         }
         self.forget(range);
