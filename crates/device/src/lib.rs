@@ -83,6 +83,6 @@ pub use fault::{Fault, FaultKind, FaultPlan, When};
 pub use ids::{AddressRange, DevicePtr, EventId, HandleId, HostPtr, Sequence, StreamId};
 pub use parts::{Access, DriverPools, Ipc, Mapping, PageLocked, PoolState, VirtualMemory};
 pub use scripted::Scripted;
-pub use sim::{ContractMode, OrderCheck, SimDevice, SimOptions, SimStats, Touch};
+pub use sim::{ContractMode, OrderCheck, PlainFree, SimDevice, SimOptions, SimStats, Touch};
 pub use timeline::{Timeline, TimelineOptions};
 pub use violation::{Later, Use, Violation};

@@ -200,6 +200,28 @@ fn page_locked_memory_has_a_limit_of_its_own() {
 }
 
 #[test]
+fn threads_share_a_device_without_losing_bytes() {
+    let device = sim(1 << 30);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let stream = device.create_stream().unwrap();
+                for round in 0..200 {
+                    let ptr = device.alloc_async(MIB + round, stream).unwrap();
+                    device.launch(stream, &[Touch::begin(ptr, MIB)]).unwrap();
+                    device.free_async(ptr, stream).unwrap();
+                }
+                device.destroy_stream(stream).unwrap();
+            });
+        }
+    });
+    device.check().unwrap();
+    device.synchronize().unwrap();
+    device.trim(0).unwrap();
+    assert_eq!(device.stats().in_use_bytes, 0);
+}
+
+#[test]
 fn options_that_cannot_be_are_refused() {
     let base = || SimOptions::with_capacity(1 << 30);
     for options in [
@@ -207,6 +229,7 @@ fn options_that_cannot_be_are_refused() {
         SimOptions { plain_granule_bytes: 3 << 20, ..base() },
         SimOptions { page_bytes: Some(0), ..base() },
         SimOptions { page_bytes: Some(1 << 41), ..base() },
+        SimOptions { page_bytes: Some(2048), ..base() },
         SimOptions { capacity_bytes: u64::MAX, ..base() },
         SimOptions { page_locked_limit_bytes: u64::MAX, ..base() },
     ] {

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use device::{
-    Access, AddressRange, ContractMode, Device, DevicePtr, Error, HandleId, Later, Mapping, OrderCheck, Sequence,
-    SimDevice, SimOptions, StreamId, Touch, Violation, VirtualMemory,
+    Access, AddressRange, ContractMode, Device, DevicePtr, Error, HandleId, Later, Mapping, OrderCheck, PlainFree,
+    Sequence, SimDevice, SimOptions, StreamId, Touch, Violation, VirtualMemory,
 };
 
 const MIB: u64 = 1 << 20;
@@ -266,7 +266,7 @@ fn counting_goes_on_after_a_violation() {
 }
 
 #[test]
-fn a_free_waits_for_the_device_or_is_refused_while_work_may_use_the_memory() {
+fn a_free_waits_refuses_or_ignores_work_that_may_use_the_memory() {
     let (waiting, b) = device(|_| ());
     let block = waiting.alloc(PAGE).unwrap();
     begin(&waiting, b, block).unwrap();
@@ -276,13 +276,19 @@ fn a_free_waits_for_the_device_or_is_refused_while_work_may_use_the_memory() {
     assert_eq!(waiting.alloc(PAGE).unwrap(), block, "the address is the first to be used again");
     begin(&waiting, A, block).unwrap();
 
-    let (hasty, b) = device(|options| options.free_waits = false);
+    let (hasty, b) = device(|options| options.plain_free = PlainFree::Refuses);
     let (idle, block) = (hasty.alloc(PAGE).unwrap(), hasty.alloc(PAGE).unwrap());
     begin(&hasty, b, block).unwrap();
     hasty.free(idle).unwrap();
     assert_eq!(hasty.finished(b).unwrap(), Sequence(0));
     let Violation::Unordered { later: Later::Free(range), .. } = violation(hasty.free(block)) else { panic!() };
     assert_eq!(range.start, block);
+
+    let (trusting, b) = device(|options| options.plain_free = PlainFree::Ignores);
+    let block = trusting.alloc(PAGE).unwrap();
+    begin(&trusting, b, block).unwrap();
+    trusting.free(block).unwrap();
+    assert_eq!((trusting.finished(b).unwrap(), trusting.stats().device_stalls), (Sequence(0), 1));
 }
 
 #[test]

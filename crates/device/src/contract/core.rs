@@ -10,7 +10,7 @@ cases! {
         a_destroyed_stream_is_refused, an_event_that_was_never_recorded_has_happened,
         a_record_happens_once_its_stream_is_there, an_event_follows_its_last_record, a_destroyed_event_is_refused,
         a_wait_carries_order_on, waits_outlive_their_event, streams_can_be_ordered,
-        the_host_can_wait_for_everything, copies_need_memory_at_both_ends, parts_are_those_of_the_info;
+        the_host_can_wait_for_everything, threads_get_memory_of_their_own, copies_need_memory_at_both_ends, parts_are_those_of_the_info;
     Bytes: bytes_written_are_read, copies_follow_their_streams;
 }
 
@@ -230,6 +230,32 @@ fn the_host_can_wait_for_everything(device: &dyn Device) -> Outcome {
     }
     done("waiting for the device", device.synchronize())?;
     marks.into_iter().try_for_each(|mark| has_happened(device, mark, "a record on a device that was waited for"))
+}
+
+fn threads_get_memory_of_their_own(device: &dyn Device) -> Outcome {
+    let work = || -> Result<Vec<AddressRange>, String> {
+        let mut kept = Vec::new();
+        for round in 0..16 {
+            let range = AddressRange::new(done("alloc", device.alloc(MIB))?, MIB);
+            mark(device, StreamId::DEFAULT)?;
+            if round % 2 == 0 {
+                kept.push(range);
+            } else {
+                done("free", device.free(range.start))?;
+            }
+        }
+        Ok(kept)
+    };
+    let of_threads: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or(Err("a thread panicked".to_owned()))).collect()
+    });
+    let mut ranges = of_threads.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+    ranges.sort_unstable();
+    for pair in ranges.windows(2) {
+        ensure!(!pair[0].overlaps(&pair[1]), "{} and {} overlap", pair[0], pair[1]);
+    }
+    Ok(())
 }
 
 fn copies_need_memory_at_both_ends(device: &dyn Device) -> Outcome {

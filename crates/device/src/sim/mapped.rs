@@ -95,7 +95,7 @@ impl VirtualSpace {
 
     /// `bytes_each` and `count` were seen to fit the device.
     pub(super) fn create(&mut self, bytes_each: u64, count: usize) -> Result<Vec<HandleId>, Refusal> {
-        let mut made = Vec::with_capacity(count);
+        let mut made = Vec::with_capacity(count.min(1 << 16));
         for _ in 0..count {
             match self.handles.insert(Handle { bytes: bytes_each, released: false, at: SmallVec::new() }) {
                 Some(id) => made.push(HandleId(id)),

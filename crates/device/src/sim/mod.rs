@@ -13,7 +13,7 @@ mod state;
 mod streams;
 mod touched;
 
-pub use options::{ContractMode, OrderCheck, SimOptions};
+pub use options::{ContractMode, OrderCheck, PlainFree, SimOptions};
 pub use program::Touch;
 pub use state::SimStats;
 
@@ -44,14 +44,15 @@ impl SimDevice {
     /// A device without any memory taken, with the default stream.
     ///
     /// # Errors
-    /// A granule or page that isn't a power of two, or larger than 2^40 bytes; a capacity beyond 2^45 bytes (32 TiB) or
+    /// A granule or page that isn't a power of two, or larger than 2^40 bytes; a page below 4096; a capacity beyond 2^45 bytes (32 TiB) or
     /// page-locked memory beyond 2^46.
     pub fn new(options: SimOptions) -> Result<SimDevice> {
         let refuse =
             |reason| Err(Error::InvalidValue(Box::new(Failure::new(Attempt::Open, codes::INVALID_VALUE, reason))));
         let is_granule = |bytes: u64| bytes.is_power_of_two() && bytes <= 1 << 40;
-        if !is_granule(options.plain_granule_bytes) || !options.page_bytes.is_none_or(is_granule) {
-            return refuse("the granule and the page have to be powers of two, of at most 2^40 bytes");
+        let is_page = |bytes: u64| is_granule(bytes) && bytes >= 4096;
+        if !is_granule(options.plain_granule_bytes) || !options.page_bytes.is_none_or(is_page) {
+            return refuse("granule and page have to be powers of two, of at most 2^40 bytes, the page at least 4096");
         }
         if options.capacity_bytes > 1 << 45 || options.page_locked_limit_bytes > 1 << 46 {
             return refuse("simulated addresses end at 2^45 bytes of memory and 2^46 bytes of page-locked memory");

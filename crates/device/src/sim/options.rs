@@ -24,6 +24,20 @@ pub enum ContractMode {
     Count,
 }
 
+/// What `free` of plain memory does about work that may still use it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlainFree {
+    /// It waits until the device has finished everything, and the host has seen that, as `cuMemFree` does.
+    #[default]
+    Waits,
+    /// Nothing: what is pending stays pending, and the memory goes. So do stand-ins for a driver whose free does nothing
+    /// but keep accounts. For comparing with what was measured over one; not what [`Device`](crate::Device) promises.
+    Ignores,
+    /// What is pending stays pending, and freeing memory that work may still use is a violation: for those who want no
+    /// hidden waits at all. Not what [`Device`](crate::Device) promises.
+    Refuses,
+}
+
 /// What a simulated device is to be like.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
@@ -41,10 +55,8 @@ pub struct SimOptions {
     pub check_order: OrderCheck,
     /// What a violation does.
     pub contract: ContractMode,
-    /// Whether `free` waits for the device, as a real one does. Default true. Without, all pending work stays pending at a
-    /// free, as on stand-ins for a driver that do nothing at `cudaFree`; freeing memory that work may still use is then
-    /// a violation.
-    pub free_waits: bool,
+    /// What `free` of plain memory does about work that may still use it.
+    pub plain_free: PlainFree,
     /// What driver calls cost.
     pub costs: CostModel,
     /// How long work takes.
@@ -71,7 +83,7 @@ impl Default for SimOptions {
             page_locked_limit_bytes: 64 << 30,
             check_order: OrderCheck::default(),
             contract: ContractMode::default(),
-            free_waits: true,
+            plain_free: PlainFree::default(),
             costs: CostModel::default(),
             timeline: TimelineOptions::default(),
             faults: FaultPlan::default(),

@@ -2,7 +2,7 @@
 
 use super::locked::Locked;
 use super::mapped::VirtualSpace;
-use super::options::{ContractMode, OrderCheck, SimOptions};
+use super::options::{ContractMode, OrderCheck, PlainFree, SimOptions};
 use super::plain::Plain;
 use super::pool::Pool;
 use super::refusal::Refusal;
@@ -34,7 +34,7 @@ pub struct SimStats {
     /// Calls by which the host waited for work that wasn't finished: synchronize calls and the driver's pool when it is
     /// out of memory.
     pub host_waits: u64,
-    /// Frees of plain memory that waited for unfinished work.
+    /// Frees of plain memory that waited for unfinished work, or would have on a real device.
     pub device_stalls: u64,
     /// Times that memory was taken from work that may still use it.
     pub violations: u64,
@@ -195,11 +195,13 @@ impl State {
 
     pub(super) fn free(&mut self, ptr: DevicePtr) -> Result<(), Refusal> {
         let range = self.plain.find(ptr)?;
-        if self.options.free_waits {
-            self.device_stalls += u64::from(!self.streams.all_finished());
-            self.observe_all();
-        } else {
-            self.check_over(range, Later::Free(range))?;
+        match self.options.plain_free {
+            PlainFree::Waits => {
+                self.device_stalls += u64::from(!self.streams.all_finished());
+                self.observe_all();
+            }
+            PlainFree::Ignores => self.device_stalls += u64::from(!self.streams.all_finished()),
+            PlainFree::Refuses => self.check_over(range, Later::Free(range))?,
         }
         self.plain.free(range);
         self.touched.forget(range);

@@ -2,7 +2,7 @@
 
 use device::{
     Access, AddressRange, Attempt, Device, DeviceInfo, DevicePtr, DriverPools, Error, EventId, Failure, HandleId,
-    HostPtr, Mapping, MemoryState, PageLocked, Place, PoolState, Result, SimDevice, SimOptions, StreamId,
+    HostPtr, Mapping, MemoryState, PageLocked, Place, PlainFree, PoolState, Result, SimDevice, SimOptions, StreamId,
     VirtualMemory, error::codes,
 };
 use std::sync::Mutex;
@@ -113,8 +113,8 @@ pub(crate) struct Broken {
 
 impl Broken {
     pub(crate) fn new(defect: Defect) -> Broken {
-        let free_waits = defect != Defect::HastyFree;
-        let options = SimOptions { free_waits, ..SimOptions::with_capacity(1 << 30) };
+        let plain_free = if defect == Defect::HastyFree { PlainFree::Refuses } else { PlainFree::Waits };
+        let options = SimOptions { plain_free, ..SimOptions::with_capacity(1 << 30) };
         Broken {
             inner: SimDevice::new(options).unwrap(),
             defect,
