@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use lifetime::{Order, Tier};
 
 use crate::quantity::{Seconds, Size};
+use crate::replay::ReplayArgs;
 
 /// Makes deep-learning models fit in less GPU memory.
 #[derive(Debug, Parser)]
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     Plan(Box<PlanArgs>),
     Verify(VerifyArgs),
     Convert(ConvertArgs),
+    Replay(Box<ReplayArgs>),
 }
 
 /// Plan where each buffer of a graph lies, and show how good the plan is

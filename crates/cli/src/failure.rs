@@ -102,6 +102,15 @@ impl From<memviz::Error> for Failure {
     }
 }
 
+impl From<replay::Error> for Failure {
+    fn from(error: replay::Error) -> Self {
+        match error {
+            replay::Error::Device { .. } => Self::internal(error.to_string()),
+            error => Self::input(error.to_string()),
+        }
+    }
+}
+
 impl From<io::Error> for Failure {
     /// For standard output: whoever closed it has read enough.
     fn from(error: io::Error) -> Self {

@@ -1,4 +1,4 @@
-//! The `gpumem` command: plans graphs, checks plans, converts files.
+//! The `gpumem` command: plans graphs, checks plans, converts files, replays traces.
 //!
 //! Nothing imports it. It parses arguments, calls the crates and puts their answers into words; what it prints on
 //! standard output is the answer, everything else goes to standard error. Exit codes: 0 done, 1 the answer is no, 2 bad
@@ -13,6 +13,7 @@ mod load;
 mod plan;
 mod progress;
 mod quantity;
+mod replay;
 mod tame;
 mod targets;
 mod verify;
@@ -49,5 +50,6 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Plan(args) => plan::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Replay(args) => replay::run(&args),
     }
 }

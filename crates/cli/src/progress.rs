@@ -50,10 +50,8 @@ impl Spinner {
 }
 
 /// A bar on the terminal for work whose end is known; gone when dropped. Nothing where there is no terminal.
-#[allow(dead_code)] // `gpumem replay` shows it, in the next change
 pub(crate) struct Bar(Option<ProgressBar>);
 
-#[allow(dead_code)] // `gpumem replay` shows it, in the next change
 impl Bar {
     /// A bar over `total` pieces of work, if wanted and standard error is a terminal.
     pub(crate) fn new(wanted: bool, total: u64, what: &str) -> Self {
@@ -71,13 +69,6 @@ impl Bar {
     pub(crate) fn set(&self, done: u64) {
         if let Some(bar) = &self.0 {
             bar.set_position(done);
-        }
-    }
-
-    /// Says this before the bar.
-    pub(crate) fn say(&self, text: &str) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(text.to_owned());
         }
     }
 }

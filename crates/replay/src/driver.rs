@@ -8,7 +8,6 @@ use records::{Action, DeviceHistory, Event, History, MemoryMap};
 
 use crate::caching::{self, Caching};
 use crate::fit::{Choice, Fit};
-use crate::live::Live;
 use crate::policy::{Effects, Handle};
 use crate::program::{Ask, Instruction, Slot, StreamIndex};
 use crate::{Error, FailedRequest, Figures, LogEntry, Observer, Outcome, Policy, Program, Result, Settings};
@@ -42,6 +41,7 @@ struct Counters {
     reserved: u64,
     highest_fragmentation: f64,
     stream_waits: u64,
+    live: u64,
 }
 
 /// Where a pass began.
@@ -63,7 +63,6 @@ struct Driver<'a> {
     streams: Vec<StreamId>,
     /// What each slot holds: the policy's block, its address and its bytes. Requests of no bytes get no block.
     blocks: Vec<Option<(Handle, u64, u64)>>,
-    live: Live,
     counters: Counters,
     /// Present where somebody wants to know about holes or to keep the history.
     map: Option<MemoryMap>,
@@ -124,7 +123,6 @@ impl<'a> Driver<'a> {
             policy,
             streams,
             blocks: vec![None; program.slots],
-            live: Live::default(),
             counters: Counters::default(),
             map,
             history,
@@ -136,44 +134,35 @@ impl<'a> Driver<'a> {
 
     fn run(mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         let passes = self.settings.passes.max(1);
-        let unlimited_ns = match self.settings.models_time {
-            true => self.program.unlimited_makespan_ns(device::TimelineOptions::default()),
+        let (program, models_time) = (self.program, self.settings.models_time);
+        let unlimited_ns = |end: u64| match models_time {
+            true => program.unlimited_makespan_ns(device::TimelineOptions::default(), end),
             false => 0,
         };
+        let whole_ns = unlimited_ns(u64::MAX);
         let start = self.mark();
-        let mut all = Figures::default();
+        let (mut peak_reserved_bytes, mut highest, mut all_ns) = (0, 0.0_f64, 0_u64);
         let mut last = Figures::default();
         let mut failed = None;
         for pass in 0..passes {
             let mark = if pass == 0 { start.clone() } else { self.begin_pass()? };
             failed = self.pass(pass, observer)?;
-            last = self.figures(&mark, unlimited_ns);
-            all.peak_live_bytes = all.peak_live_bytes.max(last.peak_live_bytes);
-            all.peak_live_rounded_bytes = all.peak_live_rounded_bytes.max(last.peak_live_rounded_bytes);
-            all.peak_live_plus_held_bytes = all.peak_live_plus_held_bytes.max(last.peak_live_plus_held_bytes);
-            all.peak_reserved_bytes = all.peak_reserved_bytes.max(last.peak_reserved_bytes);
-            all.fragmentation_percent.highest =
-                all.fragmentation_percent.highest.max(last.fragmentation_percent.highest);
-            all.unlimited_makespan_ns = all.unlimited_makespan_ns.saturating_add(unlimited_ns);
+            // What was not run is not compared.
+            let pass_ns = failed.map_or(whole_ns, |failed| unlimited_ns(failed.row));
+            last = self.figures(&mark, pass_ns);
+            peak_reserved_bytes = peak_reserved_bytes.max(last.peak_reserved_bytes);
+            highest = highest.max(last.fragmentation_percent.highest);
+            all_ns = all_ns.saturating_add(pass_ns);
             if failed.is_some() {
                 break;
             }
         }
-        let whole = self.figures(&start, all.unlimited_makespan_ns);
-        let figures = Figures {
-            peak_live_bytes: all.peak_live_bytes,
-            peak_live_rounded_bytes: all.peak_live_rounded_bytes,
-            peak_live_plus_held_bytes: all.peak_live_plus_held_bytes,
-            peak_reserved_bytes: all.peak_reserved_bytes,
-            fragmentation_percent: crate::FragmentationFigures {
-                end: whole.fragmentation_percent.end,
-                highest: all.fragmentation_percent.highest,
-            },
-            ..whole
-        };
+        let mut all = self.figures(&start, all_ns);
+        all.peak_reserved_bytes = peak_reserved_bytes;
+        all.fragmentation_percent.highest = highest;
         let steady = (passes > 1 && failed.is_none()).then_some(last);
         let history = self.settings.keeps_history.then(|| self.into_history());
-        Ok(Outcome { failed, all: figures, steady, history })
+        Ok(Outcome { failed, all, steady, history })
     }
 
     fn mark(&self) -> Mark {
@@ -192,9 +181,9 @@ impl<'a> Driver<'a> {
         Figures {
             allocs: self.counters.allocs - since.allocs,
             frees: self.counters.frees - since.frees,
-            peak_live_bytes: self.live.peak_live,
-            peak_live_rounded_bytes: self.live.peak_rounded,
-            peak_live_plus_held_bytes: self.live.peak_live_plus_held,
+            peak_live_bytes: self.program.peaks.live,
+            peak_live_rounded_bytes: self.program.peaks.rounded,
+            peak_live_plus_held_bytes: self.program.peaks.live_plus_held,
             peak_reserved_bytes: self.device.stats().peak_bytes,
             fragmentation_percent: crate::FragmentationFigures {
                 end: self.map.as_ref().map_or(0.0, MemoryMap::fragmentation_percent),
@@ -217,9 +206,7 @@ impl<'a> Driver<'a> {
         }
         self.device.observe_all();
         self.policy.synchronized(None);
-        self.live.synchronized(None);
         self.step_ends.clear();
-        self.live.begin_pass();
         self.device.reset_peak();
         self.counters.highest_fragmentation = 0.0;
         if self.settings.keeps_history
@@ -266,7 +253,6 @@ impl<'a> Driver<'a> {
                 self.free(row, slot, effects)?;
             }
             Ask::Use { slot, bytes, stream } => {
-                self.live.record_use(slot.0 as usize, self.program.streams[stream.0 as usize]);
                 if let Some((handle, address, _)) = self.blocks[slot.0 as usize] {
                     let id = self.streams[stream.0 as usize];
                     self.policy.record_use(handle, id);
@@ -285,7 +271,6 @@ impl<'a> Driver<'a> {
                     None => self.device.observe_all(),
                 }
                 self.policy.synchronized(stream.map(|stream| self.streams[stream.0 as usize]));
-                self.live.synchronized(stream.map(|stream| self.program.streams[stream.0 as usize]));
             }
             Ask::Step => self.end_step(row).map_err(refused)?,
         }
@@ -305,7 +290,6 @@ impl<'a> Driver<'a> {
         let id = self.streams[stream.0 as usize];
         if bytes == 0 {
             self.counters.allocs += 1;
-            self.live.alloc(slot.0 as usize, 0, home);
             return Ok(None);
         }
         let placement = self.policy.alloc(&self.device, bytes, id, effects);
@@ -316,7 +300,7 @@ impl<'a> Driver<'a> {
                 self.settle(row, effects, observer)?;
                 self.counters.allocs += 1;
                 self.counters.stream_waits += waits.len() as u64;
-                self.live.alloc(slot.0 as usize, bytes, home);
+                self.counters.live += bytes;
                 self.blocks[slot.0 as usize] = Some((placement.handle, placement.address, bytes));
                 self.record(Event {
                     action: Action::Alloc,
@@ -356,7 +340,7 @@ impl<'a> Driver<'a> {
                     id: trace_row.id,
                     bytes,
                     stream: home,
-                    live_bytes: self.live.bytes(),
+                    live_bytes: self.counters.live,
                     reserved_bytes: self.counters.reserved,
                     largest_free_bytes: self.map.as_ref().map_or(0, MemoryMap::largest_free),
                 }))
@@ -366,8 +350,8 @@ impl<'a> Driver<'a> {
     }
 
     fn free(&mut self, row: u64, slot: Slot, effects: &mut Effects) -> Result<()> {
-        self.live.free(slot.0 as usize);
         let Some((handle, address, bytes)) = self.blocks[slot.0 as usize].take() else { return Ok(()) };
+        self.counters.live -= bytes;
         let trace_row = self.program.trace.rows.get(row as usize).copied().unwrap_or_default();
         self.record(Event {
             action: Action::FreeRequested,

@@ -13,6 +13,14 @@ struct Block {
     uses: SmallVec<[(i64, u64); 2]>,
 }
 
+/// The highest sums of a trace, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LivePeaks {
+    pub(crate) live: u64,
+    pub(crate) rounded: u64,
+    pub(crate) live_plus_held: u64,
+}
+
 /// The sums of a trace at a moment, and their peaks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Live {
@@ -20,9 +28,7 @@ pub(crate) struct Live {
     live: u64,
     rounded: u64,
     held: u64,
-    pub(crate) peak_live: u64,
-    pub(crate) peak_rounded: u64,
-    pub(crate) peak_live_plus_held: u64,
+    pub(crate) peaks: LivePeaks,
     /// How often the host has seen each stream finish.
     seen: BTreeMap<i64, u64>,
     /// How often it has seen all of them finish.
@@ -40,10 +46,6 @@ fn rounded(bytes: u64) -> u64 {
 }
 
 impl Live {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.live
-    }
-
     pub(crate) fn alloc(&mut self, slot: usize, bytes: u64, home: i64) {
         if self.blocks.len() <= slot {
             self.blocks.resize(slot + 1, None);
@@ -51,9 +53,10 @@ impl Live {
         self.blocks[slot] = Some(Block { bytes, home, uses: SmallVec::new() });
         self.live = self.live.saturating_add(bytes);
         self.rounded = self.rounded.saturating_add(rounded(bytes));
-        self.peak_live = self.peak_live.max(self.live);
-        self.peak_rounded = self.peak_rounded.max(self.rounded);
-        self.peak_live_plus_held = self.peak_live_plus_held.max(self.live.saturating_add(self.held));
+        let peaks = &mut self.peaks;
+        peaks.live = peaks.live.max(self.live);
+        peaks.rounded = peaks.rounded.max(self.rounded);
+        peaks.live_plus_held = peaks.live_plus_held.max(self.live.saturating_add(self.held));
     }
 
     pub(crate) fn record_use(&mut self, slot: usize, stream: i64) {
@@ -113,13 +116,6 @@ impl Live {
             self.held_blocks.clear();
         }
     }
-
-    /// Starts the peaks anew.
-    pub(crate) fn begin_pass(&mut self) {
-        self.peak_live = self.live;
-        self.peak_rounded = self.rounded;
-        self.peak_live_plus_held = self.live.saturating_add(self.held);
-    }
 }
 
 #[cfg(test)]
@@ -134,15 +130,15 @@ mod tests {
         live.record_use(0, 1);
         live.record_use(0, 2);
         live.free(0);
-        assert_eq!((live.bytes(), live.held), (0, 100));
+        assert_eq!((live.live, live.held), (0, 100));
         live.synchronized(Some(1));
         assert_eq!(live.held, 100);
         live.alloc(0, 50, 0);
-        assert_eq!(live.peak_live_plus_held, 150);
+        assert_eq!(live.peaks.live_plus_held, 150);
         live.synchronized(Some(2));
         assert_eq!(live.held, 0);
         live.free(0);
-        assert_eq!((live.held, live.peak_live, live.peak_rounded), (0, 100, 512));
+        assert_eq!((live.held, live.peaks.live, live.peaks.rounded), (0, 100, 512));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub struct Figures {
     pub allocs: u64,
     /// Blocks dropped by the trace.
     pub frees: u64,
-    /// Most bytes asked for and not dropped. A property of the trace, up to where the replay ended.
+    /// Most bytes asked for and not dropped. A property of the whole trace, wherever the replay ended.
     pub peak_live_bytes: u64,
     /// The same, each request rounded up to 512 bytes.
     pub peak_live_rounded_bytes: u64,
@@ -59,7 +59,7 @@ pub struct Figures {
     pub stream_waits: u64,
     /// Time from the first row to the end of all work, by the duration model; 0 if times aren't modelled.
     pub makespan_ns: u64,
-    /// The same on a device without limit and an allocator that costs nothing and never waits.
+    /// The same for the rows that were run, on a device without limit and an allocator that costs nothing and never waits.
     pub unlimited_makespan_ns: u64,
 }
 

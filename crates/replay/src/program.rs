@@ -4,6 +4,7 @@ use device::{Timeline, TimelineOptions};
 use hashbrown::HashMap;
 use records::{Operation, Row, Trace};
 
+use crate::live::{Live, LivePeaks};
 use crate::{Error, Result};
 
 /// Most streams in a trace.
@@ -49,7 +50,7 @@ pub struct Program<'a> {
     /// Slots of blocks that the trace leaves live.
     pub(crate) left_live: Vec<Slot>,
     pub(crate) slots: usize,
-    peak_live_bytes: u64,
+    pub(crate) peaks: LivePeaks,
 }
 
 impl<'a> Program<'a> {
@@ -67,13 +68,13 @@ impl<'a> Program<'a> {
             has_syncs: false,
             left_live: Vec::new(),
             slots: 0,
-            peak_live_bytes: 0,
+            peaks: LivePeaks::default(),
         };
         let mut chosen = device;
         let mut stream_indices: HashMap<i64, StreamIndex> = HashMap::new();
         let mut live: HashMap<u64, (Slot, u64)> = HashMap::new();
         let mut spare: Vec<Slot> = Vec::new();
-        let mut live_bytes: u64 = 0;
+        let mut sums = Live::default();
         for (number, row) in trace.rows.iter().enumerate() {
             let is_of_a_block = matches!(row.operation, Operation::Alloc | Operation::Free | Operation::Use);
             if device.is_none() && is_of_a_block {
@@ -109,18 +110,18 @@ impl<'a> Program<'a> {
                     if live.insert(row.id, (slot, row.bytes)).is_some() {
                         return Err(unsound("is live already"));
                     }
-                    live_bytes = live_bytes.saturating_add(row.bytes);
-                    program.peak_live_bytes = program.peak_live_bytes.max(live_bytes);
+                    sums.alloc(slot.0 as usize, row.bytes, row.stream);
                     Ask::Alloc { slot, bytes: row.bytes, stream: stream(row.stream)? }
                 }
                 Operation::Free => {
-                    let (slot, bytes) = live.remove(&row.id).ok_or_else(|| unsound("is freed and isn't live"))?;
-                    live_bytes -= bytes;
+                    let (slot, _) = live.remove(&row.id).ok_or_else(|| unsound("is freed and isn't live"))?;
+                    sums.free(slot.0 as usize);
                     spare.push(slot);
                     Ask::Free { slot }
                 }
                 Operation::Use => {
                     let &(slot, bytes) = live.get(&row.id).ok_or_else(|| unsound("is used and isn't live"))?;
+                    sums.record_use(slot.0 as usize, row.stream);
                     Ask::Use { slot, bytes, stream: stream(row.stream)? }
                 }
                 // A wait's id is a stream; streams of traces are small and those of records are addresses below 2^63.
@@ -131,13 +132,16 @@ impl<'a> Program<'a> {
                 Operation::Work => Ask::Work { stream: stream(row.stream)? },
                 Operation::Sync => {
                     program.has_syncs = true;
-                    Ask::Sync { stream: if row.stream == Row::ALL_STREAMS { None } else { Some(stream(row.stream)?) } }
+                    let of = (row.stream != Row::ALL_STREAMS).then_some(row.stream);
+                    sums.synchronized(of);
+                    Ask::Sync { stream: of.map(&mut stream).transpose()? }
                 }
                 Operation::Step => Ask::Step,
                 _ => continue,
             };
             program.instructions.push(Instruction { ask, row: number as u32 });
         }
+        program.peaks = sums.peaks;
         program.left_live = live.into_values().map(|(slot, _)| slot).collect();
         program.left_live.sort_by_key(|slot| slot.0);
         Ok(program)
@@ -145,13 +149,33 @@ impl<'a> Program<'a> {
 
     /// Most bytes live at a time.
     pub fn peak_live_bytes(&self) -> u64 {
-        self.peak_live_bytes
+        self.peaks.live
     }
 
-    /// How long the rows take where no allocator costs or delays anything, in ns.
-    pub(crate) fn unlimited_makespan_ns(&self, options: TimelineOptions) -> u64 {
+    /// Which device it is about.
+    pub fn device(&self) -> u32 {
+        self.device
+    }
+
+    /// How many streams it names.
+    pub fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// How many rows a pass has something to do for.
+    pub fn row_count(&self) -> usize {
+        self.instructions.len()
+    }
+
+    /// Whether streams finish at sync rows; if not, by the passing of steps.
+    pub fn has_syncs(&self) -> bool {
+        self.has_syncs
+    }
+
+    /// How long the rows before row `end` take where no allocator costs or delays anything, in ns.
+    pub(crate) fn unlimited_makespan_ns(&self, options: TimelineOptions, end: u64) -> u64 {
         let mut timeline = Timeline::new(options);
-        for instruction in &self.instructions {
+        for instruction in self.instructions.iter().take_while(|instruction| u64::from(instruction.row) < end) {
             timeline.host_row();
             match instruction.ask {
                 Ask::Alloc { bytes, stream, .. } | Ask::Use { bytes, stream, .. } => {

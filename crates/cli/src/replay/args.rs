@@ -1,0 +1,146 @@
+//! What can be asked of `gpumem replay`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use replay::Policy;
+
+use crate::quantity::Size;
+
+/// Run a trace again on another allocator, without a GPU
+///
+/// TRACE is what a program asked for, as CSV, binary trace or allocator log, or a PyTorch memory snapshot
+/// (docs/formats.md). Streams finish where sync rows say so. Policies named after other allocators are models of them.
+/// Exit code 1 means that a request could not be served.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReplayArgs {
+    /// The trace or snapshot to read
+    pub(crate) trace: PathBuf,
+    /// How requests are served: first-fit, best-fit, caching, caching-expandable
+    #[arg(long, value_name = "POLICY", default_value = "caching", value_parser = parse_policy)]
+    pub(crate) policy: Policy,
+    /// For the caching policies: blocks of at least this size are never split (over 20M)
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_split_size: Option<Size>,
+    /// For the caching policies: sizes between two powers of two (a power of two; 0 turns it off)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) roundup_power2_divisions: u32,
+    /// Bytes of the device (16G), or a multiple of peak live (1.05x) [default: no limit]
+    #[arg(long, value_name = "SIZE|RATIOx")]
+    pub(crate) capacity: Option<Capacity>,
+    /// Search for the smallest device on which every request is served, to 0.2 %
+    #[arg(long)]
+    pub(crate) min_capacity: bool,
+    /// Run the trace this often in a row; what it leaves live is freed in between
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) passes: u32,
+    /// For traces without sync rows: steps by which the device lags behind the host
+    #[arg(long, value_name = "STEPS", default_value_t = 1)]
+    pub(crate) lag: u32,
+    /// Leave out the `use` rows of these streams (5,16-31)
+    #[arg(long, value_name = "STREAMS", value_delimiter = ',', value_parser = parse_streams)]
+    pub(crate) drop_use: Vec<Streams>,
+    /// Which device of the trace, if it is about several
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
+    /// Write each placement and each change of memory as CSV (.gz and .zst compress)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) log: Option<PathBuf>,
+    /// Write all figures as JSON; `-` is standard output, which then holds nothing else
+    #[arg(long, value_name = "PATH")]
+    pub(crate) json: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// How much memory the device has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Capacity {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many times peak live.
+    OfPeakLive(f64),
+}
+
+impl Capacity {
+    /// In bytes, for a trace with this peak.
+    pub(crate) fn bytes(self, peak_live_bytes: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::OfPeakLive(ratio) => (peak_live_bytes as f64 * ratio).ceil() as u64,
+        }
+    }
+}
+
+impl FromStr for Capacity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(ratio) = text.strip_suffix(['x', 'X']) else {
+            return text.parse().map(|Size(bytes)| Self::Bytes(bytes));
+        };
+        match ratio.parse::<f64>() {
+            Ok(ratio) if ratio > 0.0 && ratio <= 1e6 => Ok(Self::OfPeakLive(ratio)),
+            _ => Err(format!("`{ratio}` is not a multiple of peak live: a number above 0, up to a million")),
+        }
+    }
+}
+
+/// A range of streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Streams {
+    first: i64,
+    last: i64,
+}
+
+impl Streams {
+    pub(crate) fn contains(self, stream: i64) -> bool {
+        (self.first..=self.last).contains(&stream)
+    }
+}
+
+fn parse_streams(text: &str) -> Result<Streams, String> {
+    let number = |part: &str| {
+        part.trim().parse::<i64>().ok().filter(|stream| *stream >= 0).ok_or_else(|| format!("`{part}` is no stream"))
+    };
+    let (first, last) = match text.split_once('-') {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (number(text)?, number(text)?),
+    };
+    if first > last {
+        return Err(format!("`{text}` has no stream in it"));
+    }
+    Ok(Streams { first, last })
+}
+
+fn parse_policy(text: &str) -> Result<Policy, String> {
+    Policy::from_name(text).ok_or_else(|| {
+        let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
+        format!("a policy is one of {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacities_are_sizes_or_multiples_of_peak_live() {
+        assert_eq!("16G".parse(), Ok(Capacity::Bytes(16 << 30)));
+        assert_eq!("1.05x".parse::<Capacity>().unwrap().bytes(1000), 1050);
+        for bad in ["x", "0x", "-1x", "nanx", "1e9x", "", "big"] {
+            assert!(bad.parse::<Capacity>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn streams_are_numbers_and_ranges() {
+        assert!(parse_streams("16-31").unwrap().contains(31));
+        assert!(!parse_streams("5").unwrap().contains(6));
+        for bad in ["", "-1", "3-1", "a", "1-b"] {
+            assert!(parse_streams(bad).is_err(), "{bad}");
+        }
+    }
+}

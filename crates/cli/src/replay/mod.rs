@@ -1,0 +1,160 @@
+//! `gpumem replay`.
+
+mod args;
+mod json;
+mod log;
+mod table;
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use formats::{Content, Limits, Output, read_path};
+use records::Trace;
+use replay::{CachingSettings, Outcome, Program, Settings, drop_uses, min_capacity, replay_observed};
+
+pub(crate) use self::args::ReplayArgs;
+use self::log::Log;
+use crate::failure::Failure;
+use crate::progress::{Bar, Spinner};
+use crate::tame::Tame;
+use crate::targets::{check_targets, is_stdout};
+
+/// Everything that is reported, in words or as JSON.
+struct Report<'a> {
+    path: String,
+    format: &'static str,
+    trace: &'a Trace,
+    device: u32,
+    streams: usize,
+    has_syncs: bool,
+    settings: Settings,
+    /// Most bytes live at a time in the whole trace, wherever the replay ended.
+    peak_live_bytes: u64,
+    outcome: Outcome,
+    /// What the search came to, if asked for: `None` inside if even many times peak live were not enough.
+    min_capacity: Option<Option<u64>>,
+    wall: Duration,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
+    let start = Instant::now();
+    let targets = [("--log", &args.log), ("--json", &args.json)];
+    let targets: Vec<(&str, &Path)> = targets
+        .into_iter()
+        .filter_map(|(option, path)| Some((option, path.as_deref()?)))
+        .filter(|(option, path)| *option != "--json" || !is_stdout(Some(path)))
+        .collect();
+    check_targets(&[&args.trace], &targets)?;
+    let (trace, format) = read(args)?;
+    let refused = |error: replay::Error| Failure::from(error).in_file(&args.trace);
+    let program = Program::new(&trace, args.device).map_err(refused)?;
+    let settings = settings(args, &program);
+    let outcome = run_once(args, &program, &settings).map_err(|failure| failure.in_file(&args.trace))?;
+    let min_capacity = match args.min_capacity {
+        true => Some(search(args, &program, &settings).map_err(refused)?),
+        false => None,
+    };
+    let report = Report {
+        path: args.trace.display().to_string(),
+        format,
+        trace: &trace,
+        device: program.device(),
+        streams: program.stream_count(),
+        has_syncs: program.has_syncs(),
+        settings,
+        peak_live_bytes: program.peak_live_bytes(),
+        outcome,
+        min_capacity,
+        wall: start.elapsed(),
+    };
+    write(args, &report)?;
+    match report.outcome.failed {
+        Some(failed) => Err(Failure::no(table::failure_in_words(&failed, &report))),
+        None => Ok(()),
+    }
+}
+
+fn read(args: &ReplayArgs) -> Result<(Trace, &'static str), Failure> {
+    let spinner = Spinner::new(!args.quiet);
+    let document = read_path(&args.trace, &Limits::default())?;
+    drop(spinner);
+    let format = document.format.name();
+    let mut trace = match document.content {
+        Content::Trace(trace) => trace,
+        _ => {
+            let path = args.trace.display();
+            return Err(Failure::input(format!("{path}: {format} says nothing of who asked for memory when")));
+        }
+    };
+    let dropped: Vec<i64> = trace
+        .rows
+        .iter()
+        .map(|row| row.stream)
+        .filter(|stream| args.drop_use.iter().any(|s| s.contains(*stream)))
+        .collect();
+    if !args.drop_use.is_empty() {
+        let mut dropped = dropped;
+        dropped.sort_unstable();
+        dropped.dedup();
+        drop_uses(&mut trace, &dropped);
+    }
+    Ok((trace, format))
+}
+
+fn settings(args: &ReplayArgs, program: &Program<'_>) -> Settings {
+    Settings {
+        caching: CachingSettings {
+            max_split_bytes: args.max_split_size.map(|size| size.0),
+            roundup_power2_divisions: args.roundup_power2_divisions,
+            ..CachingSettings::default()
+        },
+        capacity_bytes: args.capacity.map(|capacity| capacity.bytes(program.peak_live_bytes())),
+        passes: args.passes,
+        lag_steps: args.lag,
+        ..Settings::new(args.policy)
+    }
+}
+
+fn run_once(args: &ReplayArgs, program: &Program<'_>, settings: &Settings) -> Result<Outcome, Failure> {
+    let rows = program.row_count() as u64 * u64::from(settings.passes);
+    let bar = Bar::new(!args.quiet, rows, "replaying");
+    let out = args.log.as_deref().map(Output::create).transpose()?;
+    let begun = Log::new(out.map(io::BufWriter::new), &bar);
+    let path = args.log.as_deref().unwrap_or(Path::new("-"));
+    let mut log = begun.map_err(|source| Failure::unwritten(path, &source))?;
+    let outcome = replay_observed(program, settings, &mut log)?;
+    if let Some(out) = log.into_inner() {
+        let out = out.into_inner().map_err(|error| Failure::unwritten(path, error.error()))?;
+        out.finish().map_err(Failure::writing(path))?;
+    }
+    Ok(outcome)
+}
+
+fn search(args: &ReplayArgs, program: &Program<'_>, settings: &Settings) -> replay::Result<Option<u64>> {
+    let spinner = Spinner::new(!args.quiet);
+    min_capacity(program, settings, |capacity| {
+        spinner.say(&format!("searching the smallest capacity: {}", lifetime::Bytes(capacity)));
+    })
+}
+
+fn write(args: &ReplayArgs, report: &Report<'_>) -> Result<(), Failure> {
+    if is_stdout(args.json.as_deref()) {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        json::write(report, &mut out)?;
+        out.flush()?;
+        return Ok(());
+    }
+    if let Some(path) = args.json.as_deref() {
+        let mut out = Output::create(path)?;
+        json::write(report, &mut out).map_err(|source| Failure::unwritten(path, &source))?;
+        out.finish().map_err(Failure::writing(path))?;
+    }
+    if !args.quiet {
+        let mut out = Tame(io::BufWriter::new(io::stdout().lock()));
+        table::write(report, &mut out)?;
+        out.flush()?;
+    }
+    Ok(())
+}
