@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hashbrown::HashMap;
-use records::Operation;
+use records::{Operation, Row};
 
 use crate::limits::add_below_limit;
 
@@ -130,8 +130,19 @@ fn unpack(number: PackedPlace, like: Place) -> Place {
 }
 
 impl Blocks {
+    /// Follows a row in which a free is what it says it is.
+    pub(crate) fn follow(&mut self, row: &Row, place: Place) -> Result<(), BlockFault> {
+        match row.operation {
+            Operation::Alloc => self.alloc(row.id, row.bytes, place),
+            Operation::Free => self.free_whole(row.id, place),
+            Operation::FreeCompleted => self.complete_free(row.id, place),
+            Operation::Use => self.check_live(row.id, place),
+            _ => Ok(()),
+        }
+    }
+
     /// Block `id` is asked for.
-    pub(crate) fn alloc(&mut self, id: u64, bytes: u64, place: Place) -> Result<(), BlockFault> {
+    fn alloc(&mut self, id: u64, bytes: u64, place: Place) -> Result<(), BlockFault> {
         let sum = add_below_limit(self.live_bytes, bytes).ok_or(BlockFault::SumOverflow { bytes })?;
         let block = Block { bytes, state: State::Live, place: pack(place) };
         match self.blocks.entry(id) {
@@ -149,40 +160,37 @@ impl Blocks {
         Ok(())
     }
 
-    /// Block `id` is freed: whether that is the whole of it or the end of what was requested before.
+    /// Block `id` is freed, or the free of it that was requested before is finished: which of them the row meant.
     pub(crate) fn free(&mut self, id: u64, place: Place) -> Result<Operation, BlockFault> {
-        let block = self.blocks.get_mut(&id).ok_or(BlockFault::Unknown { id })?;
-        let operation = match block.state {
-            State::Live => {
-                self.live_bytes = self.live_bytes.saturating_sub(block.bytes);
-                block.state = State::Freed;
-                Operation::Free
-            }
-            State::Requested => {
-                block.state = State::Completed;
-                Operation::FreeCompleted
-            }
-            State::Freed | State::Completed => {
-                return Err(BlockFault::Freed { id, place: unpack(block.place, place) });
-            }
-        };
-        block.place = pack(place);
-        Ok(operation)
+        if self.blocks.get(&id).is_some_and(|block| block.state == State::Requested) {
+            return self.complete_free(id, place).map(|()| Operation::FreeCompleted);
+        }
+        self.free_whole(id, place).map(|()| Operation::Free)
+    }
+
+    /// Block `id` is freed.
+    fn free_whole(&mut self, id: u64, place: Place) -> Result<(), BlockFault> {
+        self.leave(id, State::Freed, place)
     }
 
     /// Block `id` is freed, and another row will say when that is finished.
     pub(crate) fn request_free(&mut self, id: u64, place: Place) -> Result<(), BlockFault> {
+        self.leave(id, State::Requested, place)
+    }
+
+    /// Block `id` is no longer live.
+    fn leave(&mut self, id: u64, state: State, place: Place) -> Result<(), BlockFault> {
         let block = self.blocks.get_mut(&id).ok_or(BlockFault::Unknown { id })?;
         if block.state != State::Live {
             return Err(BlockFault::Freed { id, place: unpack(block.place, place) });
         }
         self.live_bytes = self.live_bytes.saturating_sub(block.bytes);
-        (block.state, block.place) = (State::Requested, pack(place));
+        (block.state, block.place) = (state, pack(place));
         Ok(())
     }
 
     /// The free of block `id` is finished.
-    pub(crate) fn complete_free(&mut self, id: u64, place: Place) -> Result<(), BlockFault> {
+    fn complete_free(&mut self, id: u64, place: Place) -> Result<(), BlockFault> {
         let block = self.blocks.get_mut(&id).ok_or(BlockFault::Unknown { id })?;
         let before = unpack(block.place, place);
         match block.state {
@@ -194,7 +202,7 @@ impl Blocks {
     }
 
     /// Block `id` is used.
-    pub(crate) fn check_live(&self, id: u64, place: Place) -> Result<(), BlockFault> {
+    fn check_live(&self, id: u64, place: Place) -> Result<(), BlockFault> {
         match self.blocks.get(&id) {
             None => Err(BlockFault::Unknown { id }),
             Some(block) if block.state == State::Live => Ok(()),

@@ -2,7 +2,7 @@
 
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 
-use crate::{Format, dsa_csv, torch_snapshot, trace_csv};
+use crate::{Format, dsa_csv, gpumem_trace, torch_snapshot, trace_csv};
 
 /// What the beginning of a text looks like.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub(crate) fn mark_bytes(head: &[u8]) -> usize {
 pub(crate) fn detect(head: &[u8], is_all: bool) -> Found {
     if torch_snapshot::has_magic(head) {
         return Found::Ours(Format::TorchSnapshot);
+    }
+    if gpumem_trace::has_magic(head) {
+        return Found::Ours(Format::Trace);
     }
     let text = head.trim_ascii_start();
     if text.is_empty() {

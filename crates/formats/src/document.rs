@@ -12,7 +12,8 @@ use records::{History, Trace};
 use crate::detect::{self, Found};
 use crate::input::Input;
 use crate::{Compression, Error, Limits, NamedProblem, Result};
-use crate::{corpus_graph, corpus_hlo, dsa_csv, gpumem_graph, gpumem_plan, json, torch_snapshot, trace_csv};
+use crate::{corpus_graph, corpus_hlo, dsa_csv, gpumem_graph, gpumem_plan};
+use crate::{gpumem_trace, json, torch_snapshot, trace_csv};
 
 /// A format that files are read in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,11 +33,13 @@ pub enum Format {
     TraceCsv,
     /// A snapshot of PyTorch's CUDA memory, as a pickle.
     TorchSnapshot,
+    /// What a program asked for, in our own binary form.
+    Trace,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::DsaCsv,
         Self::CorpusGraph,
         Self::CorpusHlo,
@@ -44,10 +47,12 @@ impl Format {
         Self::Plan,
         Self::TraceCsv,
         Self::TorchSnapshot,
+        Self::Trace,
     ];
 
     /// All of them in words, for messages.
-    pub(crate) const LIST: &'static str = "DSA CSV, trace CSV, gpumem-graph/1, gpumem-plan/1, gpumem-corpus-graph/1, gpumem-corpus-hlo/1 and PyTorch memory snapshots (docs/formats.md)";
+    pub(crate) const LIST: &'static str = "DSA CSV, trace CSV, gpumem-trace/1, gpumem-graph/1, gpumem-plan/1, \
+        gpumem-corpus-graph/1, gpumem-corpus-hlo/1 and PyTorch memory snapshots (docs/formats.md)";
 
     /// What the `format` field of a JSON file says; for others a word of ours.
     pub fn name(self) -> &'static str {
@@ -59,6 +64,7 @@ impl Format {
             Self::Plan => "gpumem-plan/1",
             Self::TraceCsv => "trace-csv",
             Self::TorchSnapshot => "torch-snapshot",
+            Self::Trace => "gpumem-trace/1",
         }
     }
 
@@ -188,6 +194,7 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
         Format::CorpusHlo => Content::Graph(corpus_hlo::read(&mut input)?),
         Format::Graph => Content::Graph(gpumem_graph::read(&mut input)?),
         Format::Plan => Content::Plan(gpumem_plan::read(&mut input)?),
+        Format::Trace => Content::Trace(gpumem_trace::read(&mut input, limits, &mut notes)?),
         Format::TraceCsv => Content::Trace(trace_csv::read(&mut input, limits, &mut notes)?),
         Format::TorchSnapshot => {
             let history = torch_snapshot::read(&mut input, limits)?;
@@ -209,7 +216,8 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
 /// nothing better itself.
 pub(crate) fn stem(file: &str) -> String {
     let mut name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    for suffix in [".gz", ".zst", ".csv", ".json", ".graph", ".plan", ".trace", ".pickle", ".pkl"] {
+    let suffixes = [".gz", ".zst", ".csv", ".json", ".graph", ".plan", ".gmtrace", ".trace", ".pickle", ".pkl"];
+    for suffix in suffixes {
         name = name.strip_suffix(suffix).filter(|rest| !rest.is_empty()).unwrap_or(name);
     }
     name.to_owned()

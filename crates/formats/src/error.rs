@@ -513,6 +513,12 @@ pub enum Fault {
         /// The tuple.
         from: String,
     },
+    /// A stream of a trace that can't be.
+    #[error("{0} is not a stream; only a `sync` may say -1 for all of them")]
+    NotAStream(i64),
+    /// A row that does to a block what can't be done to it.
+    #[error("{0}")]
+    Block(BlockFault),
     /// More of something than can be numbered or held.
     #[error("more than {limit} {what}")]
     TooMany {

@@ -188,7 +188,7 @@ fn errors_name_the_place_the_name_and_the_reason() {
         ),
         (
             r#"{"format":"gpumem-graph/2","tensors":[],"ops":[]}"#.to_owned(),
-            "f: format `gpumem-graph/2` is unknown; gpumem reads DSA CSV, trace CSV, gpumem-graph/1",
+            "f: format `gpumem-graph/2` is unknown; gpumem reads DSA CSV, trace CSV, gpumem-trace/1, gpumem-graph/1",
         ),
     ] {
         let error = refusal(&text);

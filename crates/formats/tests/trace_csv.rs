@@ -13,9 +13,10 @@ use std::io::{Read as _, Write as _};
 use flate2::read::MultiGzDecoder;
 use formats::{Compression, Format, Limits, read_bytes, read_path, write_trace_csv};
 use proptest::prelude::*;
-use records::{NameId, Operation, Row, StackId, Trace};
+use records::{Operation, Row};
 use round::same_rows;
-use support::{as_trace, files, read, refusal, shared, trace};
+use support::traces::{any_step, shared_traces, sound};
+use support::{as_trace, read, refusal, trace};
 
 fn row(operation: Operation, id: u64, bytes: u64, stream: i64) -> Row {
     Row { operation, id, bytes, stream, ..Row::default() }
@@ -217,12 +218,7 @@ fn comments_are_kept_up_to_a_bound() {
 
 #[test]
 fn every_shared_trace_is_read_and_comes_back() {
-    let mut paths = Vec::new();
-    for folder in ["traces", "graphs/trace"] {
-        let Some(folder) = shared(folder) else { return };
-        paths.extend(files(&folder, ".csv").into_iter().chain(files(&folder, ".csv.gz")));
-    }
-    assert!(paths.len() >= 40, "{}", paths.len());
+    let Some(paths) = shared_traces() else { return };
     for path in paths {
         let document = read_path(&path, &Limits::default()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(document.format, Format::TraceCsv);
@@ -266,57 +262,6 @@ fn counted(bytes: &[u8]) -> BTreeMap<String, usize> {
         *counts.entry(word.to_owned()).or_default() += 1;
     }
     counts
-}
-
-/// What happens to a block next.
-#[derive(Clone, Debug)]
-struct Step {
-    operation: Operation,
-    pick: prop::sample::Index,
-    row: Row,
-    tag: &'static str,
-}
-
-fn any_step() -> impl Strategy<Value = Step> {
-    let tags = prop::sample::select(vec!["", "conv", "a,b", "\"", " x ", "# no", "two\nlines", "\u{1f600}"]);
-    let operation = prop::sample::select(Operation::ALL.to_vec());
-    let numbers = (any::<u64>(), 0..=1_u64 << 40, 0..=i64::MAX, any::<u32>(), any::<u32>(), any::<u64>());
-    (operation, any::<prop::sample::Index>(), numbers, tags).prop_map(|(operation, pick, numbers, tag)| {
-        let (id, bytes, stream, device, thread, time_ns) = numbers;
-        let row =
-            Row { operation, id, bytes, stream, device, thread, time_ns, tag: NameId::EMPTY, stack: StackId::EMPTY };
-        Step { operation, pick, row, tag }
-    })
-}
-
-/// A sound trace out of any steps.
-fn sound(steps: Vec<Step>) -> Trace {
-    let mut trace = Trace::default();
-    let (mut live, mut pending): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
-    for step in steps {
-        let Step { operation, pick, mut row, tag } = step;
-        match operation {
-            Operation::Alloc if live.contains(&row.id) => continue,
-            Operation::Alloc => {
-                pending.retain(|&id| id != row.id);
-                live.push(row.id);
-            }
-            Operation::Free | Operation::Use if live.is_empty() => continue,
-            Operation::Free => {
-                row.id = live.swap_remove(pick.index(live.len()));
-                pending.push(row.id);
-            }
-            Operation::Use => row.id = live[pick.index(live.len())],
-            Operation::FreeCompleted if pending.is_empty() => continue,
-            Operation::FreeCompleted => row.id = pending.swap_remove(pick.index(pending.len())),
-            Operation::Sync => row.stream = -1,
-            Operation::Wait => row.id >>= 1,
-            _ => {}
-        }
-        row.tag = trace.names.intern(tag);
-        trace.rows.push(row);
-    }
-    trace
 }
 
 proptest! {

@@ -60,6 +60,8 @@ mod telling;
 mod tightest;
 mod totals;
 mod trace;
+mod trace_columns;
+mod trace_writer;
 mod windows;
 
 pub use course::{Column, Course, Scatter};
@@ -78,4 +80,7 @@ pub use telling::Telling;
 pub use tightest::{TightRequest, Tightness, tightest_request};
 pub use totals::{Totals, fragmentation_percent};
 pub use trace::{Operation, Row, Trace};
+pub use trace_writer::{
+    TRACE_HEAD_BYTES, TRACE_MAGIC, TRACE_VERSION, TraceChunk, TraceDecoder, TraceWriter, write_trace,
+};
 pub use windows::{Release, Window, cheapest_release, cheapest_window, largest_holes};

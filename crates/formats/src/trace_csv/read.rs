@@ -99,12 +99,9 @@ impl Rows {
     /// Checks what the row does to its block; of a `free` it depends on the block which one it is.
     fn follow(&mut self, row: &mut Row, is_request: bool, place: Place) -> Result<(), RowError<Column>> {
         let result = match row.operation {
-            Operation::Alloc => self.blocks.alloc(row.id, row.bytes, place),
             Operation::Free if is_request => self.blocks.request_free(row.id, place),
             Operation::Free => self.blocks.free(row.id, place).map(|operation| row.operation = operation),
-            Operation::FreeCompleted => self.blocks.complete_free(row.id, place),
-            Operation::Use => self.blocks.check_live(row.id, place),
-            _ => Ok(()),
+            _ => self.blocks.follow(row, place),
         };
         result.map_err(|fault| (Some(fault.pick(Column::Id, Column::Bytes)), CsvProblem::Block(fault)))
     }

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod schema;
+pub mod traces;
 
 use std::path::{Path, PathBuf};
 
