@@ -6,9 +6,10 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use formats::{Format, Limits, NamedProblem, read_path, write_csv, write_graph};
+use formats::{Content, Format, Limits, NamedProblem, read_path, write_csv, write_graph};
 use lifetime::{Graph, TensorKind};
-use support::{as_graph, as_problem, files, shared, storage};
+use records::{NameId, Row, StackId, Trace};
+use support::{as_graph, as_problem, as_trace, files, shared, storage};
 
 fn graph(path: &Path, format: Format) -> Graph {
     let document = read_path(path, &Limits::default()).unwrap_or_else(|error| panic!("{error}"));
@@ -193,4 +194,34 @@ fn everything_else_there_is_refused_in_words() {
         }
     }
     assert!(refused > 35, "{refused} files");
+}
+
+#[test]
+fn a_snapshot_asks_for_what_the_trace_beside_it_says() {
+    let Some(graphs) = shared("graphs") else { return };
+    let mut compared = 0;
+    for path in files(&graphs.join("snapshot"), ".pickle.gz") {
+        let name = path.file_name().unwrap().to_str().unwrap().replace(".pickle.gz", ".trace.csv.gz");
+        let Ok(expected) = read_path(graphs.join("trace").join(name), &Limits::default()) else { continue };
+        let Content::History(history) = read_path(&path, &Limits::default()).unwrap().content else {
+            panic!("no history")
+        };
+        let (expected, found) = (as_trace(expected), history.to_trace(Some(0)));
+        // Its times count from the first event.
+        let first = expected.rows.len() - history.devices[0].events.len();
+        let start = found.rows[first].time_ns;
+        let told = |trace: &Trace, start: u64| -> Vec<(Row, bool)> {
+            let is_initial = |row: &Row| trace.names.get(row.tag) == "initial";
+            let bare = |row: &Row| Row {
+                tag: NameId::EMPTY,
+                stack: StackId::EMPTY,
+                time_ns: row.time_ns.saturating_sub(start),
+                ..*row
+            };
+            trace.rows.iter().map(|row| (bare(row), is_initial(row))).collect()
+        };
+        assert!(told(&expected, 0) == told(&found, start), "{}", path.display());
+        compared += 1;
+    }
+    assert!(compared >= 3);
 }

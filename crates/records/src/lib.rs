@@ -58,6 +58,7 @@ mod steps;
 mod survey;
 mod telling;
 mod tightest;
+mod to_trace;
 mod totals;
 mod trace;
 mod trace_columns;

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, unreachable_pub)]
 
-use formats::{Content, Format, Limits, NamedProblem, read_bytes, write_csv, write_graph, write_plan, write_trace_csv};
+use formats::{
+    Content, Format, Limits, NamedProblem, read_bytes, write_csv, write_graph, write_plan, write_trace, write_trace_csv,
+};
 use records::Trace;
 
 /// The format of `data` if it was recognised and read.
@@ -27,6 +29,7 @@ pub fn round(data: &[u8]) -> Option<Format> {
         Content::Problem(problem) => write_csv(problem, &mut text),
         Content::Graph(graph) => write_graph(graph, &mut text),
         Content::Plan(plan) => write_plan(plan, &mut text),
+        Content::Trace(trace) if document.format == Format::Trace => write_trace(trace, &mut text),
         Content::Trace(trace) => write_trace_csv(trace, &mut text),
         Content::History(_) => return Some(document.format),
         _ => panic!("a kind of content that this test doesn't know"),
@@ -40,6 +43,7 @@ pub fn round(data: &[u8]) -> Option<Format> {
         }
         (Content::Graph(graph), Content::Graph(again)) => graph == again,
         (Content::Plan(plan), Content::Plan(again)) => plan == again,
+        (Content::Trace(trace), Content::Trace(again)) if document.format == Format::Trace => trace == again,
         (Content::Trace(trace), Content::Trace(again)) => same_rows(trace, again),
         _ => false,
     };
