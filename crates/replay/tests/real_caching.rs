@@ -47,11 +47,16 @@ fn real_ones() -> Vec<Real> {
         .collect()
 }
 
-fn shared(trace: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("GPUMEM_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let path = root.join("data").join(trace);
-    path.exists().then_some(path)
+/// A file or folder of the shared data; `None`, with a note, where there is none.
+fn shared(name: &str) -> Option<PathBuf> {
+    let base = std::env::var_os("GPUMEM_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from);
+    let path = base.join(name);
+    if !path.exists() {
+        println!("not run: shared data absent");
+        return None;
+    }
+    Some(path)
 }
 
 #[test]
@@ -59,10 +64,7 @@ fn the_models_reserve_what_the_real_allocator_reserves_on_every_shared_trace() {
     let mut traces: HashMap<(String, bool), Trace> = HashMap::new();
     let (mut runs, mut exact) = (0, 0);
     for real in real_ones() {
-        let Some(path) = shared(&real.trace) else {
-            println!("not run: shared data absent");
-            return;
-        };
+        let Some(path) = shared(&real.trace) else { return };
         let trace = traces.entry((real.trace.clone(), real.dropped.is_empty())).or_insert_with(|| {
             let Content::Trace(mut trace) = read_path(&path, &Limits::default()).unwrap().content else {
                 panic!("{} is no trace", path.display());
@@ -94,10 +96,7 @@ fn held_bytes_are_those_of_the_large_model_traces() {
         ("llama7b_VR_s1", 19.76, 16.92),
         ("qwenmoe_ZR_s1", 26.88, 26.71),
     ] {
-        let Some(path) = shared(&format!("traces/megatron/{trace}.csv.gz")) else {
-            println!("not run: shared data absent");
-            return;
-        };
+        let Some(path) = shared(&format!("traces/megatron/{trace}.csv.gz")) else { return };
         let Content::Trace(trace) = read_path(&path, &Limits::default()).unwrap().content else { panic!() };
         let program = Program::new(&trace, None).unwrap();
         let figures = replay(&program, &Settings::new(Policy::BestFit)).unwrap().all;
@@ -109,10 +108,7 @@ fn held_bytes_are_those_of_the_large_model_traces() {
 
 #[test]
 fn every_bug_trace_replays_with_every_policy() {
-    let Some(folder) = shared("traces/bugs") else {
-        println!("not run: shared data absent");
-        return;
-    };
+    let Some(folder) = shared("traces/bugs") else { return };
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
