@@ -66,11 +66,7 @@ async function start() {
     if (i < 0) return;
     if (isMoved || tipFor !== i) describe(tip, i, false);
     tipFor = i;
-    const { width, height } = view.box;
-    const [w, h] = [tip.offsetWidth, tip.offsetHeight];
-    const x = at.x + 18 + w < width ? at.x + 18 : Math.max(4, at.x - 18 - w);
-    const y = Math.max(4, Math.min(height - h - 4, at.y + 16));
-    tip.style.transform = `translate(${Math.round(x)}px, ${Math.round(y)}px)`;
+    placeTip(tip, at, view.box);
   }
 
   function pin(i, announced = true) {
@@ -111,13 +107,7 @@ async function start() {
       ["holes", byteText(Math.max(0, top - live))],
     ];
     if (isInPlot) parts.push(["offset", byteText(Math.floor(y))]);
-    out.replaceChildren(
-      ...parts.map(([term, value]) => {
-        const part = make("span");
-        part.append(make("i", "", term), document.createTextNode(value));
-        return part;
-      }),
-    );
+    showTerms(out, parts);
   }
 
   // ---- search ----

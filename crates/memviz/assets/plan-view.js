@@ -1,102 +1,24 @@
-// What is on the screen: layout, the view, and drawing. Two canvases lie on each other: `base` has what changes with
-// the view, `top` what follows the pointer.
+// What is on the screen: layout and drawing.
 
 const LINE_DASHES = { peak: [], bound: [7, 5], capacity: [10, 4, 2, 4] };
 
-class PlanView {
+class PlanView extends StageView {
   constructor(plan) {
+    super();
     this.plan = plan;
-    this.stage = $("stage");
-    this.base = $("base");
-    this.over = $("over");
-    this.frames = 0;
     this.drawn = 0;
     this.shown = [true, true, true];
     this.hits = null;
     this.hover = -1;
     this.pinned = -1;
-    this.pointer = null;
-    this.band = null;
     this.style = new Uint8Array(plan.count);
     this.scratch = { seen: new Uint32Array(plan.count), thin: null, frame: 0 };
     this.widths = new Map();
     const capacity = plan.facts.capacity === null ? 0 : Number(BigInt(plan.facts.capacity));
     // A capacity a little above the peak is worth seeing; one far above would press the plan flat.
     const highest = Math.max(plan.top, capacity <= plan.top * 1.25 ? capacity : 0, 1);
-    this.full = { x0: 0, x1: plan.span, y0: 0, y1: highest * 1.03 };
-    this.view = { ...this.full };
-    // Closer than this, doubles run out or there is nothing more to see.
-    this.leastX = Math.min(plan.span, Math.max(2, plan.span * 2 ** -40));
-    this.leastY = Math.min(this.full.y1, Math.max(2, this.full.y1 * 2 ** -40));
+    this.setFull({ x0: 0, x1: plan.span, y0: 0, y1: highest * 1.03 });
     this.restyle();
-  }
-
-  // ---- the view ----
-
-  setView({ x0, x1, y0, y1 }) {
-    const { full } = this;
-    const w = Math.min(full.x1 - full.x0, Math.max(this.leastX, x1 - x0));
-    const h = Math.min(full.y1 - full.y0, Math.max(this.leastY, y1 - y0));
-    x0 = Math.min(full.x1 - w, Math.max(full.x0, x0 + (x1 - x0 - w) / 2));
-    y0 = Math.min(full.y1 - h, Math.max(full.y0, y0 + (y1 - y0 - h) / 2));
-    this.view = { x0, x1: x0 + w, y0, y1: y0 + h };
-    this.request();
-  }
-
-  // Moves there over a few frames, unless the reader prefers no motion.
-  glide(target) {
-    cancelAnimationFrame(this.gliding);
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return this.setView(target);
-    const from = this.view;
-    const begun = performance.now();
-    const frame = (now) => {
-      const share = Math.min(1, Math.max(0, (now - begun) / 180));
-      const eased = 1 - (1 - share) ** 3;
-      const between = (key) => from[key] + (target[key] - from[key]) * eased;
-      this.setView(share < 1 ? { x0: between("x0"), x1: between("x1"), y0: between("y0"), y1: between("y1") } : target);
-      if (share < 1) this.gliding = requestAnimationFrame(frame);
-    };
-    this.gliding = requestAnimationFrame(frame);
-  }
-
-  stop() {
-    cancelAnimationFrame(this.gliding);
-  }
-
-  // Zooms by factors, a point of the plan staying where it is; `glide` for buttons and keys.
-  zoom(factorX, factorY, at, glide) {
-    const { view } = this;
-    const x = at ? at.x : (view.x0 + view.x1) / 2;
-    const y = at ? at.y : (view.y0 + view.y1) / 2;
-    const { full } = this;
-    const fx = Math.max(this.leastX / (view.x1 - view.x0), Math.min((full.x1 - full.x0) / (view.x1 - view.x0), factorX));
-    const fy = Math.max(this.leastY / (view.y1 - view.y0), Math.min((full.y1 - full.y0) / (view.y1 - view.y0), factorY));
-    const target = {
-      x0: x - (x - view.x0) * fx,
-      x1: x + (view.x1 - x) * fx,
-      y0: y - (y - view.y0) * fy,
-      y1: y + (view.y1 - y) * fy,
-    };
-    if (glide) this.glide(target);
-    else this.setView(target);
-  }
-
-  pan(shareX, shareY, glide) {
-    const { view } = this;
-    const dx = shareX * (view.x1 - view.x0);
-    const dy = shareY * (view.y1 - view.y0);
-    const target = { x0: view.x0 + dx, x1: view.x1 + dx, y0: view.y0 + dy, y1: view.y1 + dy };
-    if (glide) this.glide(target);
-    else this.setView(target);
-  }
-
-  reset() {
-    this.glide(this.full);
-  }
-
-  isZoomed() {
-    const { view, full } = this;
-    return view.x1 - view.x0 < (full.x1 - full.x0) * 0.9999 || view.y1 - view.y0 < (full.y1 - full.y0) * 0.9999;
   }
 
   // Shows buffer `i` with room around it.
@@ -140,27 +62,22 @@ class PlanView {
       strip: { x: snap(left), y: snap(10), w: Math.max(40, snap(width - left - right)), h: strip },
     };
     const y = snap(box.strip.y + strip + gap);
-    box.plot = { x: box.strip.x, y, w: box.strip.w, h: Math.max(40, snap(height - y - foot)) };
+    box.plot = { x: box.strip.x, y, w: box.strip.w, h: Math.max(40, snap(height - y - foot)), keys: ["y0", "y1"] };
     return box;
   }
 
-  xOf(time) {
-    const { plot } = this.box;
-    return plot.x + ((time - this.view.x0) / (this.view.x1 - this.view.x0)) * plot.w;
+  // The pane that a gesture at a place is about, and along which axes it goes.
+  zoneOf({ x, y }) {
+    const { plot, strip } = this.box;
+    let axes = "both";
+    if (x < plot.x) axes = y >= plot.y ? "y" : "none";
+    else if (y > plot.y + plot.h || y < strip.y + strip.h) axes = "x";
+    return { pane: plot, axes };
   }
 
-  yOf(byte) {
+  isInside({ x, y }) {
     const { plot } = this.box;
-    return plot.y + ((this.view.y1 - byte) / (this.view.y1 - this.view.y0)) * plot.h;
-  }
-
-  // The place in the plan under a place on the screen.
-  at(px, py) {
-    const { plot } = this.box;
-    return {
-      x: this.view.x0 + ((px - plot.x) / plot.w) * (this.view.x1 - this.view.x0),
-      y: this.view.y1 - ((py - plot.y) / plot.h) * (this.view.y1 - this.view.y0),
-    };
+    return x >= plot.x && x <= plot.x + plot.w && y >= 0 && y <= plot.y + plot.h;
   }
 
   // The buffer under a place on the screen; the nearest one within a few pixels if there is none right there.
@@ -215,43 +132,6 @@ class PlanView {
 
   // ---- drawing ----
 
-  request() {
-    if (this.requested) return;
-    this.requested = requestAnimationFrame(() => {
-      this.requested = 0;
-      this.draw();
-    });
-  }
-
-  requestOver() {
-    if (this.requested || this.requestedOver) return;
-    this.requestedOver = requestAnimationFrame(() => {
-      this.requestedOver = 0;
-      if (!this.requested) this.drawOver();
-    });
-  }
-
-  context(canvas) {
-    const { width, height, ratio } = this.box;
-    const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
-    if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
-    // Its pixels come from memory frame by frame, so it is best kept there.
-    const context = canvas.getContext("2d", { willReadFrequently: canvas === this.base });
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    context.lineWidth = 1;
-    context.textBaseline = "middle";
-    return context;
-  }
-
-  raster(key, place) {
-    const { ratio } = this.box;
-    const [w, h] = [Math.max(1, Math.round(place.w * ratio)), Math.max(1, Math.round(place.h * ratio))];
-    const kept = this[key];
-    if (kept && kept.width === w && kept.height === h) return kept;
-    return (this[key] = makeRaster(w, h));
-  }
-
   draw() {
     const { plan, view } = this;
     const { colors } = theme;
@@ -285,8 +165,7 @@ class PlanView {
     }
     this.drawAxes(context);
     this.drawLines(context, plot, (byte) => this.yOf(byte), true);
-    const stripY = (byte) => strip.y + strip.h * (1 - byte / this.full.y1);
-    this.drawLines(context, strip, stripY, false);
+    this.drawLines(context, strip, (byte) => this.stripY(byte), false);
     this.frames++;
     this.drawOver();
     this.onDraw?.();
@@ -343,63 +222,21 @@ class PlanView {
 
   drawAxes(context) {
     const { plan, view } = this;
-    const { strip, plot, width } = this.box;
-    const { colors } = theme;
-    const line = (x0, y0, x1, y1) => {
-      context.beginPath();
-      context.moveTo(x0, y0);
-      context.lineTo(x1, y1);
-      context.stroke();
-    };
-    context.font = `11px ${this.fonts}`;
-    context.strokeStyle = colors.hairline;
-    context.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.w + 1, plot.h + 1);
-    context.strokeRect(strip.x - 0.5, strip.y - 0.5, strip.w + 1, strip.h + 1);
-
+    const { strip, plot } = this.box;
+    for (const place of [plot, strip]) this.drawFrame(context, place);
     const bytes = byteTicks(view.y0, view.y1, Math.max(3, plot.h / 52));
-    context.textAlign = "right";
-    for (const { at, label } of bytes.ticks) {
-      const y = Math.round(this.yOf(at)) + 0.5;
-      context.strokeStyle = colors.muted;
-      line(plot.x - 5, y, plot.x - 1, y);
-      context.fillStyle = colors.text;
-      context.fillText(label, plot.x - 9, y);
-    }
+    const title = bytes.base === null ? "offset" : `offset, from ${grouped(bytes.base)} bytes`;
+    this.drawLeftAxis(context, plot, bytes.ticks, (byte) => this.yOf(byte), title);
     const live = byteTicks(0, this.full.y1, Math.max(2, strip.h / 34));
-    for (const { at, label } of live.ticks) {
-      const y = Math.round(strip.y + strip.h * (1 - at / this.full.y1)) + 0.5;
-      context.strokeStyle = colors.muted;
-      line(strip.x - 5, y, strip.x - 1, y);
-      context.fillStyle = colors.text;
-      context.fillText(label, strip.x - 9, y);
-    }
+    this.drawLeftAxis(context, strip, live.ticks, (byte) => this.stripY(byte), "live bytes");
     const times = timeTicks(plan.origin, view.x0, view.x1, plan.facts.unit, Math.max(2, plot.w / 96));
-    context.textAlign = "center";
-    const foot = plot.y + plot.h;
-    for (const { at, label } of times.ticks) {
-      const x = Math.round(this.xOf(at)) + 0.5;
-      context.strokeStyle = colors.muted;
-      line(x, foot + 1, x, foot + 5);
-      context.fillStyle = colors.text;
-      const half = context.measureText(label).width / 2;
-      context.fillText(label, Math.min(width - half - 4, x), foot + 14);
-    }
-
-    // Titles of the axes.
-    context.fillStyle = colors.muted;
     const base = times.base === null ? "" : `, from ${grouped(times.base)}`;
-    context.fillText(plan.facts.timeTitle + base, plot.x + plot.w / 2, foot + 32);
-    if (this.box.narrow) return;
-    context.save();
-    context.translate(12, plot.y + plot.h / 2);
-    context.rotate(-Math.PI / 2);
-    context.fillText(bytes.base === null ? "offset" : `offset, from ${grouped(bytes.base)} bytes`, 0, 0);
-    context.restore();
-    context.save();
-    context.translate(12, strip.y + strip.h / 2);
-    context.rotate(-Math.PI / 2);
-    context.fillText("live bytes", 0, 0);
-    context.restore();
+    this.drawFootAxis(context, plot, times.ticks, plan.facts.timeTitle + base);
+  }
+
+  stripY(byte) {
+    const { strip } = this.box;
+    return strip.y + strip.h * (1 - byte / this.full.y1);
   }
 
   // Peak, lower bound and capacity, with their names where there is room.
@@ -407,7 +244,10 @@ class PlanView {
     const { facts } = this.plan;
     const { colors } = theme;
     const lines = [];
-    const add = (key, name, exact) => lines.push({ key, name, exact, y: yOf(Number(BigInt(exact))) });
+    const add = (key, name, exact) => {
+      const text = `${name}  ${byteText(BigInt(exact))}`;
+      lines.push({ text, y: yOf(Number(BigInt(exact))), color: colors[key], dashes: LINE_DASHES[key] });
+    };
     if (facts.buffers > 0) {
       if (facts.peak === facts.bound) add("peak", "peak = lower bound", facts.peak);
       else {
@@ -416,49 +256,9 @@ class PlanView {
       }
     }
     if (facts.capacity !== null) add("capacity", "capacity", facts.capacity);
-    context.save();
-    context.beginPath();
-    context.rect(place.x, place.y - 1, place.w, place.h + 2);
-    context.clip();
     const inside = lines.filter(({ y }) => y >= place.y - 1 && y <= place.y + place.h + 1);
-    for (const { key, y } of inside) {
-      context.setLineDash(LINE_DASHES[key]);
-      context.lineWidth = 4;
-      context.globalAlpha = 0.5;
-      context.strokeStyle = colors.plot;
-      const path = () => {
-        context.beginPath();
-        context.moveTo(place.x, Math.round(y));
-        context.lineTo(place.x + place.w, Math.round(y));
-        context.stroke();
-      };
-      path();
-      context.globalAlpha = 1;
-      context.lineWidth = 2;
-      context.strokeStyle = colors[key];
-      path();
-    }
-    context.restore();
-    if (!named) return;
-    // From the top down, each label below the one before if they would touch.
-    context.font = `600 11px ${this.fonts}`;
-    context.textAlign = "right";
-    let free = place.y + 2;
-    for (const { key, name, exact, y } of inside.sort((a, b) => a.y - b.y)) {
-      const text = `${name}  ${byteText(BigInt(exact))}`;
-      const half = 9;
-      const middle = Math.min(place.y + place.h - half, Math.max(free + half, y + half + 4));
-      const wide = context.measureText(text).width + 14;
-      context.globalAlpha = 0.92;
-      context.fillStyle = colors.surface;
-      context.beginPath();
-      context.roundRect(place.x + place.w - wide - 8, middle - half, wide, 2 * half, 5);
-      context.fill();
-      context.globalAlpha = 1;
-      context.fillStyle = colors[key];
-      context.fillText(text, place.x + place.w - 15, middle + 0.5);
-      free = middle + half + 2;
-    }
+    drawRules(context, place, inside, colors.plot);
+    if (named) drawRuleNames(context, place, inside, this.fonts);
   }
 
   // Pointer, hovered and pinned buffers, the hit of a search, the zoom box.
@@ -473,15 +273,7 @@ class PlanView {
     context.clip();
     if (this.pinned >= 0) this.outline(context, this.pinned, colors.accent, 2.5, true);
     if (this.hover >= 0 && this.hover !== this.pinned) this.outline(context, this.hover, colors.text, 1.5, false);
-    if (this.band) {
-      const { x0, y0, x1, y1 } = this.band;
-      context.fillStyle = colors.accent;
-      context.globalAlpha = 0.16;
-      context.fillRect(x0, y0, x1 - x0, y1 - y0);
-      context.globalAlpha = 1;
-      context.strokeStyle = colors.accent;
-      context.strokeRect(Math.min(x0, x1) + 0.5, Math.min(y0, y1) + 0.5, Math.abs(x1 - x0), Math.abs(y1 - y0));
-    }
+    this.drawBand(context);
     context.restore();
     if (this.pointer && !this.band) {
       const x = Math.round(this.pointer.x) + 0.5;
@@ -505,16 +297,7 @@ class PlanView {
     // Far outside coordinates are cut, since canvases lose precision there.
     const cutX = (x) => Math.min(plot.x + plot.w + 9, Math.max(plot.x - 9, this.xOf(x)));
     const cutY = (y) => Math.min(plot.y + plot.h + 9, Math.max(plot.y - 9, this.yOf(y)));
-    const box = (l, r, t, b) => {
-      context.lineWidth = weight + 2;
-      context.strokeStyle = theme.colors.surface;
-      const w = Math.max(3, r - l);
-      const h = Math.max(3, b - t);
-      context.strokeRect(l - 0.5, t - 0.5, w, h);
-      context.lineWidth = weight;
-      context.strokeStyle = color;
-      context.strokeRect(l - 0.5, t - 0.5, w, h);
-    };
+    const box = (l, r, t, b) => strokeBox(context, l, r, t, b, color, weight);
     if (guides) {
       context.save();
       context.setLineDash([3, 4]);

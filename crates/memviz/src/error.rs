@@ -39,6 +39,39 @@ pub enum Error {
         /// The most that can be drawn.
         limit: usize,
     },
+    /// Invalid input: a device was asked for that the history doesn't have.
+    #[error("cannot draw device {device}: the history has {}", listed(devices))]
+    NoSuchDevice {
+        /// The device asked for.
+        device: u32,
+        /// The devices there are.
+        devices: Vec<u32>,
+    },
+    /// Invalid input: the events or steps asked for are none of those there are.
+    #[error(
+        "nothing lies {}: there are {events} events and {step_count} step marks",
+        wanted(*from, *to, *steps)
+    )]
+    NothingInRange {
+        /// First event asked for.
+        from: Option<u64>,
+        /// Event after the last asked for.
+        to: Option<u64>,
+        /// First and last step asked for.
+        steps: Option<(u64, u64)>,
+        /// Most events of a device.
+        events: u64,
+        /// Most step marks of a device.
+        step_count: u64,
+    },
+    /// Unsupported: more events than a picture takes.
+    #[error("cannot draw {events} events; the most a picture takes is {limit}: choose a part by events or steps")]
+    TooManyEvents {
+        /// Events to be drawn.
+        events: u64,
+        /// The most that can be drawn.
+        limit: u64,
+    },
     /// Invalid input: a picture too small to read or too large to hold.
     #[error(
         "cannot draw a picture of {width} x {height} pixels at scale {scale}; width must be {min_width} to {max_side}, \
@@ -77,4 +110,21 @@ pub enum Error {
         /// The invariant.
         what: &'static str,
     },
+}
+
+fn listed(devices: &[u32]) -> String {
+    match devices {
+        [] => "none".to_owned(),
+        some => some.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn wanted(from: Option<u64>, to: Option<u64>, steps: Option<(u64, u64)>) -> String {
+    let events = match (from, to) {
+        (None, None) => None,
+        (from, None) => Some(format!("at event {} or later", from.unwrap_or(0))),
+        (from, Some(to)) => Some(format!("from event {} up to {to}", from.unwrap_or(0))),
+    };
+    let steps = steps.map(|(first, last)| format!("in steps {first} to {last}"));
+    [events, steps].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }

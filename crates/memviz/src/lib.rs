@@ -62,6 +62,7 @@ mod cells;
 mod error;
 mod escape;
 mod font;
+mod history;
 mod model;
 mod numbers;
 mod options;
@@ -80,6 +81,7 @@ mod svg;
 mod ticks;
 
 pub use error::Error;
+pub use history::{ColorBy, HistoryOptions, write_history_html};
 pub use options::{PictureOptions, Theme};
 pub use plan_page::write_html;
 pub use still::{write_png, write_svg};

@@ -51,6 +51,25 @@ pub(crate) fn shade_of(index: usize) -> usize {
     (index as u32).wrapping_mul(2_654_435_761) as usize >> 29
 }
 
+/// How many groups have a colour, the one for all others included.
+pub(crate) const GROUPS: usize = 12;
+
+/// Mid-tones that stand out on a light and on a dark ground; neighbours differ in lightness too.
+const GROUP_COLORS: [Rgb; GROUPS] = [
+    Rgb(0x45, 0x61, 0xab),
+    Rgb(0xf0, 0xb2, 0x4a),
+    Rgb(0x44, 0xae, 0x9f),
+    Rgb(0xd4, 0x5f, 0x7d),
+    Rgb(0x9c, 0xc8, 0x5a),
+    Rgb(0x8a, 0x63, 0xbd),
+    Rgb(0x6f, 0xb9, 0xe8),
+    Rgb(0xb8, 0x5c, 0x2f),
+    Rgb(0xe6, 0x9f, 0xd0),
+    Rgb(0x4f, 0x86, 0x3f),
+    Rgb(0xe0, 0xd4, 0x6a),
+    Rgb(0x8c, 0x96, 0xa5),
+];
+
 /// All colours of a theme.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Palette {
@@ -86,6 +105,10 @@ pub(crate) struct Palette {
     pub(crate) bad: Rgb,
     /// Persistent, cyclic, temporary.
     pub(crate) tiers: [Rgb; 3],
+    /// Groups of a history, the one of highest peak first; the last stands for all others.
+    pub(crate) groups: [Rgb; GROUPS],
+    /// Classes of size, the largest first.
+    pub(crate) sizes: [Rgb; 5],
     /// What borders of buffers are mixed with, and how many of 256 parts of it.
     edge: (Rgb, u16),
 }
@@ -108,6 +131,14 @@ pub(crate) static LIGHT: Palette = Palette {
     good: Rgb(0x0b, 0x72, 0x4f),
     bad: Rgb(0xb4, 0x1b, 0x34),
     tiers: [Rgb(0x3f, 0x5a, 0xa0), Rgb(0xf2, 0xb3, 0x48), Rgb(0x45, 0xae, 0x9f)],
+    groups: GROUP_COLORS,
+    sizes: [
+        Rgb(0x1f, 0x3f, 0x7a),
+        Rgb(0x2f, 0x72, 0xad),
+        Rgb(0x3f, 0xa3, 0xb0),
+        Rgb(0x86, 0xc9, 0x97),
+        Rgb(0xe3, 0xdc, 0x7e),
+    ],
     edge: (Rgb(0x10, 0x18, 0x28), 84),
 };
 
@@ -129,6 +160,14 @@ pub(crate) static DARK: Palette = Palette {
     good: Rgb(0x4f, 0xd1, 0xa5),
     bad: Rgb(0xff, 0x7a, 0x8e),
     tiers: [Rgb(0x4a, 0x67, 0xb3), Rgb(0xec, 0xb4, 0x5c), Rgb(0x42, 0xb0, 0xa0)],
+    groups: GROUP_COLORS,
+    sizes: [
+        Rgb(0x35, 0x57, 0x9c),
+        Rgb(0x3a, 0x7f, 0xbd),
+        Rgb(0x46, 0xa8, 0xb5),
+        Rgb(0x8a, 0xcb, 0x9a),
+        Rgb(0xe3, 0xdc, 0x7e),
+    ],
     edge: (Rgb(0x08, 0x0c, 0x14), 120),
 };
 
@@ -152,10 +191,7 @@ impl Palette {
 
     /// Fill of a buffer.
     pub(crate) fn shade(&self, tier: usize, shade: usize) -> Rgb {
-        // From 21/256 darker to 21/256 lighter.
-        let step = (shade % SHADES) as i16 * 6 - 21;
-        let toward = if step < 0 { Rgb(0, 0, 0) } else { Rgb(255, 255, 255) };
-        self.tiers[tier].mixed(toward, step.unsigned_abs())
+        shaded(self.tiers[tier], shade)
     }
 
     /// Border of a buffer.
@@ -170,9 +206,7 @@ impl Palette {
 
     /// What is written on a buffer: black or white, whichever reads better.
     pub(crate) fn ink(&self, tier: usize) -> Rgb {
-        let (black, white) = (Rgb(0x0c, 0x10, 0x18), Rgb(255, 255, 255));
-        let fill = self.tiers[tier];
-        if fill.contrast(black) >= fill.contrast(white) { black } else { white }
+        ink_on(self.tiers[tier])
     }
 
     /// Every plain colour with its name, for style sheets and scripts.
@@ -214,10 +248,46 @@ impl Palette {
         )
     }
 
+    /// The colours as JSON for the page of a history: tokens by name, and `groups`, `sizes` and `lives`, each a list of
+    /// fills in all shades with their edge, dimmed colour and ink.
+    pub(crate) fn history_json(&self) -> String {
+        let tokens = self.tokens().map(|(name, color)| format!("\"{name}\":\"{color}\"")).join(",");
+        let look = |&color: &Rgb| {
+            let shades: Vec<String> = (0..SHADES).map(|s| format!("\"{}\"", shaded(color, s))).collect();
+            format!(
+                "{{\"fill\":\"{color}\",\"shades\":[{}],\"edge\":\"{}\",\"dimmed\":\"{}\",\"ink\":\"{}\"}}",
+                shades.join(","),
+                color.mixed(self.edge.0, self.edge.1),
+                color.mixed(self.plot, 205),
+                ink_on(color)
+            )
+        };
+        let looks = |colors: &[Rgb]| colors.iter().map(look).collect::<Vec<_>>().join(",");
+        format!(
+            "{{{tokens},\"looks\":{{\"groups\":[{}],\"sizes\":[{}],\"lives\":[{}]}}}}",
+            looks(&self.groups),
+            looks(&self.sizes),
+            looks(&self.tiers),
+        )
+    }
+
     /// The tokens as CSS custom properties.
     fn properties(&self) -> String {
         self.tokens().map(|(name, color)| format!("--{name}:{color};")).concat()
     }
+}
+
+/// A colour in one of its shades, from 21/256 darker to 21/256 lighter.
+fn shaded(color: Rgb, shade: usize) -> Rgb {
+    let step = (shade % SHADES) as i16 * 6 - 21;
+    let toward = if step < 0 { Rgb(0, 0, 0) } else { Rgb(255, 255, 255) };
+    color.mixed(toward, step.unsigned_abs())
+}
+
+/// Black or white, whichever reads better on a colour.
+pub(crate) fn ink_on(fill: Rgb) -> Rgb {
+    let (black, white) = (Rgb(0x0c, 0x10, 0x18), Rgb(255, 255, 255));
+    if fill.contrast(black) >= fill.contrast(white) { black } else { white }
 }
 
 /// Custom properties of both themes: the reader's system decides unless `data-theme` on the root says otherwise.

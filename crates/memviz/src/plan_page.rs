@@ -17,12 +17,14 @@ use crate::{
 };
 
 const BODY: &str = include_str!("../assets/plan.html");
-const STYLE: &str = include_str!("../assets/plan.css");
-const SCRIPTS: [&str; 5] = [
+const STYLE: &str = concat!(include_str!("../assets/stage.css"), include_str!("../assets/plan.css"));
+const SCRIPTS: [&str; 7] = [
+    include_str!("../assets/raster.js"),
+    include_str!("../assets/stage.js"),
+    include_str!("../assets/input.js"),
     include_str!("../assets/plan-data.js"),
     include_str!("../assets/plan-raster.js"),
     include_str!("../assets/plan-view.js"),
-    include_str!("../assets/plan-input.js"),
     include_str!("../assets/plan-main.js"),
 ];
 

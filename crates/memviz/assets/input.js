@@ -10,14 +10,6 @@ function listen(view, actions) {
     const box = stage.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
-  // Which axes a gesture at this place is about: on an axis only that one.
-  const zone = ({ x, y }) => {
-    const { plot, strip } = view.box;
-    if (x < plot.x) return y >= plot.y ? "y" : "none";
-    if (y > plot.y + plot.h || y < strip.y + strip.h) return "x";
-    return "both";
-  };
-
   over.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
     view.stop();
@@ -31,12 +23,16 @@ function listen(view, actions) {
     if (pointers.size === 2) {
       drag = null;
       view.band = null;
-      pinch = { points: [...pointers.values()], view: view.view };
+      const points = [...pointers.values()];
+      pinch = { points, view: view.view, pane: view.zoneOf(points[0]).pane };
       return;
     }
-    const isBand = (event.shiftKey || actions.isBoxMode()) && zone(at) === "both";
-    drag = { from: at, view: view.view, zone: zone(at), isBand, moved: false };
-    over.classList.toggle("dragging", !isBand);
+    const zone = view.zoneOf(at);
+    const isScrub = Boolean(view.isScrubbed?.(at));
+    const isBand = !isScrub && (event.shiftKey || actions.isBoxMode()) && zone.axes === "both";
+    drag = { from: at, view: view.view, zone, isBand, isScrub, moved: false };
+    if (isScrub) actions.scrub(at);
+    over.classList.toggle("dragging", !isBand && !isScrub);
   });
 
   over.addEventListener("pointermove", (event) => {
@@ -46,24 +42,25 @@ function listen(view, actions) {
       pinchTo([...pointers.values()]);
       return;
     }
-    const { plot } = view.box;
-    const isInside = at.x >= plot.x && at.x <= plot.x + plot.w && at.y >= 0 && at.y <= plot.y + plot.h;
-    view.pointer = isInside ? at : null;
+    view.pointer = view.isInside(at) ? at : null;
     if (drag) {
+      if (drag.isScrub) return actions.scrub(at);
+      const { pane, axes } = drag.zone;
+      const [low, high] = pane.keys;
       const [dx, dy] = [at.x - drag.from.x, at.y - drag.from.y];
       if (Math.hypot(dx, dy) > 4) drag.moved = true;
       if (drag.moved && drag.isBand) {
         view.band = { x0: drag.from.x, y0: drag.from.y, x1: at.x, y1: at.y };
         view.requestOver();
       } else if (drag.moved) {
-        const { x0, x1, y0, y1 } = drag.view;
-        const shiftX = drag.zone === "y" ? 0 : (-dx / plot.w) * (x1 - x0);
-        const shiftY = drag.zone === "x" ? 0 : (dy / plot.h) * (y1 - y0);
-        view.setView({ x0: x0 + shiftX, x1: x1 + shiftX, y0: y0 + shiftY, y1: y1 + shiftY });
+        const { x0, x1, [low]: y0, [high]: y1 } = drag.view;
+        const shiftX = axes === "y" ? 0 : (-dx / pane.w) * (x1 - x0);
+        const shiftY = axes === "x" ? 0 : (dy / pane.h) * (y1 - y0);
+        view.setView({ x0: x0 + shiftX, x1: x1 + shiftX, [low]: y0 + shiftY, [high]: y1 + shiftY });
       }
       if (drag.moved) return actions.hover(-1, at);
     }
-    over.style.cursor = { x: "ew-resize", y: "ns-resize" }[zone(at)] ?? "";
+    over.style.cursor = { x: "ew-resize", y: "ns-resize" }[view.zoneOf(at).axes] ?? "";
     actions.hover(event.pointerType === "touch" ? -1 : view.pick(at.x, at.y), at);
   });
 
@@ -79,13 +76,16 @@ function listen(view, actions) {
       const { x0, y0, x1, y1 } = view.band;
       view.band = null;
       if (event.type === "pointerup" && Math.abs(x1 - x0) > 4 && Math.abs(y1 - y0) > 4) {
-        const [a, b] = [view.at(Math.min(x0, x1), Math.max(y0, y1)), view.at(Math.max(x0, x1), Math.min(y0, y1))];
-        view.glide({ x0: a.x, x1: b.x, y0: a.y, y1: b.y });
+        const { pane } = done.zone;
+        const [low, high] = pane.keys;
+        const a = view.at(Math.min(x0, x1), Math.max(y0, y1), pane);
+        const b = view.at(Math.max(x0, x1), Math.min(y0, y1), pane);
+        view.glide({ x0: a.x, x1: b.x, [low]: a.y, [high]: b.y });
         actions.endBoxMode();
       }
       view.requestOver();
-    } else if (event.type === "pointerup" && !done.moved) {
-      actions.pin(view.pick(at.x, at.y));
+    } else if (event.type === "pointerup" && !done.moved && !done.isScrub) {
+      actions.pin(view.pick(at.x, at.y), true, at);
     }
   };
   over.addEventListener("pointerup", release);
@@ -103,18 +103,19 @@ function listen(view, actions) {
   function pinchTo(points) {
     const [a, b] = pinch.points;
     const [c, d] = points;
-    const { plot } = view.box;
+    const { pane } = pinch;
+    const [low, high] = pane.keys;
     const before = Math.max(20, Math.hypot(a.x - b.x, a.y - b.y));
     const factor = before / Math.max(20, Math.hypot(c.x - d.x, c.y - d.y));
-    const { x0, x1, y0, y1 } = pinch.view;
+    const { x0, x1, [low]: y0, [high]: y1 } = pinch.view;
     const middle = { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
-    const moved = { x: (c.x + d.x) / 2 - plot.x, y: (c.y + d.y) / 2 - plot.y };
-    const x = x0 + ((middle.x - plot.x) / plot.w) * (x1 - x0);
-    const y = y1 - ((middle.y - plot.y) / plot.h) * (y1 - y0);
+    const moved = { x: (c.x + d.x) / 2 - pane.x, y: (c.y + d.y) / 2 - pane.y };
+    const x = x0 + ((middle.x - pane.x) / pane.w) * (x1 - x0);
+    const y = y1 - ((middle.y - pane.y) / pane.h) * (y1 - y0);
     const [w, h] = [(x1 - x0) * factor, (y1 - y0) * factor];
-    const left = x - (moved.x / plot.w) * w;
-    const top = y + (moved.y / plot.h) * h;
-    view.setView({ x0: left, x1: left + w, y0: top - h, y1: top });
+    const left = x - (moved.x / pane.w) * w;
+    const top = y + (moved.y / pane.h) * h;
+    view.setView({ x0: left, x1: left + w, [low]: top - h, [high]: top });
   }
 
   over.addEventListener(
@@ -123,14 +124,14 @@ function listen(view, actions) {
       event.preventDefault();
       view.stop();
       const at = place(event);
-      const where = zone(at);
+      const { pane, axes } = view.zoneOf(at);
       // Lines and pages come as small counts; a page of wheel is about one doubling.
       const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
       const delta = (event.deltaY || event.deltaX) * unit;
       const factor = 2 ** (Math.max(-400, Math.min(400, delta)) / 240);
-      const onlyX = where === "x" || event.shiftKey;
-      const onlyY = where === "y" || event.altKey;
-      view.zoom(onlyY ? 1 : factor, onlyX ? 1 : factor, view.at(at.x, at.y), false);
+      const onlyX = axes === "x" || event.shiftKey;
+      const onlyY = axes === "y" || event.altKey;
+      view.zoom(onlyY ? 1 : factor, onlyX ? 1 : factor, view.at(at.x, at.y, pane), false, pane);
       actions.hover(view.pick(at.x, at.y), at);
     },
     { passive: false },
@@ -157,11 +158,12 @@ function listen(view, actions) {
     t: () => theme.toggle(),
     "?": () => actions.help(),
     Escape: () => actions.escape(),
+    ...actions.keys,
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.target;
-    if (target instanceof HTMLInputElement || document.querySelector("dialog[open]")) return;
+    if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement || document.querySelector("dialog[open]")) return;
     const action = Object.hasOwn(keys, event.key) ? keys[event.key] : null;
     if (!action) return;
     event.preventDefault();
