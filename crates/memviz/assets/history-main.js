@@ -56,7 +56,7 @@ async function start() {
     const [birth, death] = [data.birth[i], data.death[i]];
     const at = (moment) => {
       const time = data.timeOf(moment);
-      return time === null ? [] : [durationText(Math.max(0, Number(time - data.firstTime)))];
+      return time === null ? [] : [durationText(Number(time - data.firstTime))];
     };
     rows.push(["born", ...(born === null ? ["before the record"] : [`event ${grouped(born)}`, ...(birth > 0 ? at(birth) : [])])]);
     if (data.pend[i] < death) rows.push(["dropped", `event ${grouped(data.eventOf(data.pend[i]))}`, ...at(data.pend[i])]);
@@ -471,10 +471,11 @@ async function start() {
   }
 
   function setColors(by) {
+    forgetTip();
     colorsField.value = by;
     view.by = by;
     view.lookFor = null;
-    if (!data.isReady) return view.request();
+    if (!data?.isReady) return view.request();
     view.grouping = new Grouping(data, by);
     seek(sought);
     legend();
@@ -483,6 +484,7 @@ async function start() {
   }
 
   function setMode(mode) {
+    forgetTip();
     view.mode = mode;
     for (const button of document.querySelectorAll("#modes button")) button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
     view.forget();
@@ -515,6 +517,11 @@ async function start() {
   $("help-open").addEventListener("click", () => help.showModal());
   $("card-fit").addEventListener("click", () => view.pinned >= 0 && view.fit(view.pinned));
   $("card-close").addEventListener("click", () => pin(-1));
+
+  function forgetTip() {
+    shownFor = "";
+    tip.hidden = true;
+  }
 
   view.onDraw = () => {
     const moments = view.axis.momentAt(view.view.x1) - view.axis.momentAt(view.view.x0) + 1;

@@ -223,8 +223,8 @@ class StatePanel {
         });
       }
     }
-    // Where segments begin.
-    const edge = pixelOf(theme.colors.text);
+    // A gap where a segment begins.
+    const edge = pixelOf(theme.colors.surface);
     for (const { at } of state.segments) {
       const row = Math.min(rows - 1, Math.floor(at / this.map.perRow));
       const x = Math.round((at - row * this.map.perRow) * unit);

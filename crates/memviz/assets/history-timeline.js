@@ -300,60 +300,67 @@ function rasterTimeline(raster, place, data, grouping, axis, look, single) {
   const column = new Column(raster, top, bottom);
   const walk = grouping.walker();
   const stack = single ? new Stack(data, grouping) : null;
-  const { fill, edge } = look.tables;
-  let [before, liveBefore, done] = [null, null, -1];
+  const { fill, edge, plain } = look.tables;
   const isWhole = grouping.shown.every(Boolean);
+  const rows = { reserved: new Int32Array(width + 1).fill(-1), live: new Int32Array(width + 1).fill(-1) };
+  const scale = height / (top - bottom);
+  const rowOf = (bytes) => Math.max(0, Math.round((top - bytes) * scale));
+  // What the column before was made of: the row where each part ends, its colour (or 0) and its hatch (or null).
+  const parts = [];
+  let done = -1;
+  const part = (bytes, color, hatch, line) => {
+    const tall = column.rise(bytes);
+    if (tall <= 0) return;
+    parts.push(column.until + (tall >= 3 && line ? 1 : 0), color, hatch);
+    if (tall >= 3 && line) parts.push(column.until, line, null);
+    column.row = column.until;
+  };
   // One column more to the left, so that lines join from tile to tile.
   for (let x = -1; x < width; x++) {
     const left = x0 + x * step;
-    if (left + step <= 0 || left >= axis.end) {
-      before = null;
-      continue;
-    }
-    const [from, to] = axis.within(Math.max(0, left), Math.min(axis.end, left + step));
-    const found = data.extremes(from, to);
+    if (left + step <= 0 || left >= axis.end) continue;
+    const found = data.extremes(...axis.within(Math.max(0, left), Math.min(axis.end, left + step)));
     const moment = found.fullest;
-    if (x >= 0) {
-      if (single && moment === done) copyColumn(raster, x);
-      else {
-        column.begin(x);
-        if (single) {
-          stack.advance(moment);
-          for (let at = 0; at < stack.length; at++) {
-            const i = stack.block(at);
-            const kind = grouping.style[i];
-            if (kind === HIDDEN) continue;
-            const rows = column.rise(data.size[i]);
-            if (rows <= 0) continue;
-            if (stack.isPending(at)) column.hatch(look.pending, gx, gy);
-            else column.paint(fill[kind]);
-            if (rows >= 3) px[column.row * width + x] = edge[kind];
-          }
-        } else {
-          const sums = walk(moment);
-          for (let group = 0; group < MOST_GROUPS; group++) {
-            if (sums[group] > 0 && grouping.shown[group] && column.rise(sums[group]) > 0) column.paint(look.tables.plain[group]);
-          }
-          if (sums[MOST_GROUPS] > 0 && column.rise(sums[MOST_GROUPS]) > 0) column.hatch(look.pending, gx, gy);
+    rows.reserved[x + 1] = rowOf(found.reserved);
+    rows.live[x + 1] = rowOf(data.live[moment]);
+    if (x < 0) continue;
+    if (moment !== done) {
+      parts.length = 0;
+      column.begin(x);
+      if (single) {
+        stack.advance(moment);
+        for (let at = 0; at < stack.length; at++) {
+          const i = stack.block(at);
+          const kind = grouping.style[i];
+          if (kind !== HIDDEN) part(data.size[i], fill[kind], stack.isPending(at) ? look.pending : null, edge[kind]);
         }
-        // Free bytes of the moment shown.
-        if (isWhole && column.rise(data.reserved[moment] - data.active[moment]) > 0) column.hatch(look.hole, gx, gy);
+      } else {
+        const sums = walk(moment);
+        for (let group = 0; group < MOST_GROUPS; group++) {
+          if (sums[group] > 0 && grouping.shown[group]) part(sums[group], plain[group], null, 0);
+        }
+        if (sums[MOST_GROUPS] > 0) part(sums[MOST_GROUPS], 0, look.pending, 0);
       }
+      // Free bytes of the moment shown.
+      if (isWhole) part(data.reserved[moment] - data.active[moment], 0, look.hole, 0);
       done = moment;
     }
-    const scale = height / (top - bottom);
-    const row = Math.round((top - found.reserved) * scale);
-    const liveRow = Math.round((top - data.live[moment]) * scale);
-    if (x >= 0) {
-      lineTo(raster, x, liveBefore, liveRow, 1, look.live);
-      lineTo(raster, x, before, row, look.weight, look.reserved);
+    column.begin(x);
+    for (let k = 0; k < parts.length; k += 3) {
+      column.until = parts[k];
+      if (parts[k + 2]) column.hatch(parts[k + 2], gx, gy);
+      else column.paint(parts[k + 1]);
     }
-    [before, liveBefore] = [row, liveRow];
   }
+  drawSteps(raster, rows.live, 1, look.live);
+  drawSteps(raster, rows.reserved, look.weight, look.reserved);
 }
 
-function copyColumn({ px, width, height }, x) {
-  for (let at = x; at < width * height; at += width) px[at] = px[at - 1];
+// A stepped line through a tile; `rows` has one column more to the left, and -1 where there is nothing.
+function drawSteps(raster, rows, weight, color) {
+  for (let x = 0; x < raster.width; x++) {
+    if (rows[x + 1] >= 0) lineTo(raster, x, rows[x] >= 0 ? rows[x] : null, rows[x + 1], weight, color);
+  }
 }
 
 // The part of a stepped line in one column: from the row before to this one.
@@ -366,24 +373,21 @@ function lineTo({ px, width, height }, x, before, row, weight, color) {
 // A tile of the curve of fragmentation: from the lowest to the highest value of each column.
 function rasterFragmentation(raster, place, data, axis, look) {
   const { width, height, px } = raster;
-  const { x0, x1 } = place;
+  const { x0, x1, top, bottom } = place;
   const step = (x1 - x0) / width;
+  const rowOf = (share) => Math.max(0, Math.round(((top - share) * height) / (top - bottom)));
+  const foot = Math.min(height, rowOf(0));
+  const rows = new Int32Array(width + 1).fill(-1);
   px.fill(look.plot);
-  let before = null;
   for (let x = -1; x < width; x++) {
     const left = x0 + x * step;
-    if (left + step <= 0 || left >= axis.end) {
-      before = null;
-      continue;
-    }
+    if (left + step <= 0 || left >= axis.end) continue;
     const { low, high } = data.extremes(...axis.within(Math.max(0, left), Math.min(axis.end, left + step)));
-    const [top, bottom] = [Math.round(height * (1 - high / 100)), Math.round(height * (1 - low / 100))];
-    if (x >= 0) {
-      for (let y = Math.max(0, top); y < height; y++) px[y * width + x] = y < bottom ? look.scatteredRange : look.scatteredGround;
-      lineTo(raster, x, before, top, look.weight, look.scattered);
-    }
-    before = top;
+    const [upper, lower] = [rowOf(high), rowOf(low)];
+    rows[x + 1] = Math.max(0, Math.min(upper, foot - look.weight));
+    for (let y = upper; x >= 0 && y < foot; y++) px[y * width + x] = y < lower ? look.scatteredRange : look.scatteredGround;
   }
+  drawSteps(raster, rows, look.weight, look.scattered);
 }
 
 // What is known before the blocks are read: the columns that came with the page.

@@ -14,6 +14,7 @@ class HistoryView extends StageView {
     this.spot = null;
     this.mode = "both";
     this.widths = new Map();
+    this.setFull({ x0: 0, x1: 1, b0: 0, b1: 1, y0: 0, y1: 1, f0: 0, f1: 100 });
     this.tiles = {
       timeline: new Tiles((raster, place) =>
         rasterTimeline(raster, place, this.data, this.grouping, this.axis, this.look, this.isSingle()),
@@ -85,7 +86,7 @@ class HistoryView extends StageView {
       beyond: pixelOf(colors.beyond),
       seam: mixPixels(pixelOf(colors.hole), pixelOf(colors.muted), 0.6),
       reserved: pixelOf(colors.peak),
-      live: pixelOf(colors.surface),
+      live: pixelOf(colors.bound),
       weight: Math.max(1, Math.round(1.5 * ratio)),
       scattered: accent,
       scatteredRange: mixPixels(plot, accent, 0.45),
@@ -113,7 +114,8 @@ class HistoryView extends StageView {
     const box = { narrow, width, height, ratio };
     let y = snap(4);
     const pane = (name, tall, keys) => {
-      box[name] = { x, y, w, h: Math.max(20, snap(tall)), keys, name };
+      // The timeline stands on its ground: a wheel moves only what lies across, unless it is on the axis.
+      box[name] = { x, y, w, h: Math.max(20, snap(tall)), keys, name, wheel: name === "timeline" ? "x" : "both" };
       y = snap(y + box[name].h + gap);
     };
     pane("lane", 20, ["f0", "f1"]);
@@ -621,6 +623,7 @@ const TIME_UNITS = [["ns", 1], ["µs", 1e3], ["ms", 1e6], ["s", 1e9]];
 
 // Nanoseconds in a readable unit.
 function durationText(ns) {
+  if (ns < 0) return `\u2212${durationText(-ns)}`;
   const [name, size] = TIME_UNITS.filter(([, size]) => ns >= size).pop() ?? TIME_UNITS[0];
   return `${trimmed(ns / size)}${NBSP}${name}`;
 }

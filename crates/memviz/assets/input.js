@@ -129,7 +129,7 @@ function listen(view, actions) {
       const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
       const delta = (event.deltaY || event.deltaX) * unit;
       const factor = 2 ** (Math.max(-400, Math.min(400, delta)) / 240);
-      const onlyX = axes === "x" || event.shiftKey;
+      const onlyX = axes === "x" || event.shiftKey || (axes === "both" && pane.wheel === "x" && !event.altKey);
       const onlyY = axes === "y" || event.altKey;
       view.zoom(onlyY ? 1 : factor, onlyX ? 1 : factor, view.at(at.x, at.y, pane), false, pane);
       actions.hover(view.pick(at.x, at.y), at);

@@ -43,15 +43,15 @@ fn stack(history: &mut History, calls: &[(&str, &str, u32)]) -> StackId {
 /// | event | what | live | reserved |
 /// |---|---|---|---|
 /// | 0 | segment A at 1 MiB, 64 | 0 | 64 |
-/// | 1, 2, 3 | `weights` 16, `hidden` 8 (asked for 7), `logits` 24 | 47 | 64 |
-/// | 4, 5 | `hidden` is dropped, then free: a hole of 8 below `logits` | 39 | 64 |
-/// | 6 | segment B at 16 MiB, 32, expandable, stream 7 | 39 | 96 |
-/// | 7 | `grads` 32 in B | 71 | 96 |
-/// | 8 | a request of 40 fails | 71 | 96 |
-/// | 9 | step mark | 71 | 96 |
-/// | 10 | `logits` is dropped and stays pending | 47 | 96 |
-/// | 11 | B grows by 32 | 47 | 128 |
-/// | 12 | snapshot | 47 | 128 |
+/// | 1, 2, 3 | `weights` 16, `hidden` 7, `logits` 24 | 47 | 64 |
+/// | 4, 5 | `hidden` is dropped, then free: a hole of 8 below `logits` | 40 | 64 |
+/// | 6 | segment B at 16 MiB, 32, expandable, stream 7 | 40 | 96 |
+/// | 7 | `grads` 32 in B | 72 | 96 |
+/// | 8 | a request of 40 fails | 72 | 96 |
+/// | 9 | step mark | 72 | 96 |
+/// | 10 | `logits` is dropped and stays pending | 48 | 96 |
+/// | 11 | B grows by 32 | 48 | 128 |
+/// | 12 | snapshot | 48 | 128 |
 fn small() -> History {
     const KIB: u64 = 1 << 10;
     let mut history = History {

@@ -381,3 +381,118 @@ fn join(ranges: &mut Vec<(u64, u64)>) {
     }
     ranges.truncate(kept);
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+pub(crate) mod tests {
+    use records::Segment;
+
+    use super::*;
+
+    /// Events at random, most of which contradict each other, and segments to begin with.
+    pub(crate) fn wild(seed: u64, count: usize) -> DeviceHistory {
+        let mut state = seed;
+        let mut below = |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        };
+        let mut events = Vec::new();
+        for _ in 0..count {
+            let action = [
+                Action::Alloc,
+                Action::Alloc,
+                Action::Alloc,
+                Action::FreeRequested,
+                Action::FreeCompleted,
+                Action::SegmentAlloc,
+                Action::SegmentFree,
+                Action::SegmentMap,
+                Action::SegmentUnmap,
+                Action::OutOfMemory,
+                Action::Step,
+            ][below(11) as usize];
+            let (address, bytes) = match below(40) {
+                0 => (u64::MAX - below(3), below(9)),
+                _ => (below(40) * 1024, below(9) * 1024),
+            };
+            events.push(Event { action, address, bytes, stream: below(2), ..Event::default() });
+        }
+        let block =
+            |address, bytes, state| Block { address, bytes, requested_bytes: bytes - 1, state, ..Block::default() };
+        let blocks = vec![block(2048, 512, BlockState::Live), block(4096, 512, BlockState::Pending)];
+        let segment = Segment { address: 2048, bytes: 8192, blocks, ..Segment::default() };
+        DeviceHistory { granule_bytes: 512, start: vec![segment], events, ..DeviceHistory::default() }
+    }
+
+    #[test]
+    fn lives_say_at_every_moment_what_the_memory_map_says() {
+        for seed in 0..40 {
+            let history = wild(seed, 300);
+            let windows = [Window { from: 0, to: 300 }, Window { from: 77, to: 140 }, Window { from: 300, to: 300 }];
+            for window in windows {
+                let model = DeviceModel::new(&history, window);
+                let mut map = MemoryMap::new(&history);
+                for event in &history.events[..window.from as usize] {
+                    map.apply(event);
+                }
+                for moment in 0..model.moments() {
+                    if moment > 0 {
+                        map.apply(&history.events[(window.from + u64::from(moment) - 1) as usize]);
+                    }
+                    let mut blocks: Vec<Block> = model
+                        .blocks
+                        .iter()
+                        .filter(|life| life.birth <= moment && moment < life.death)
+                        .map(|life| {
+                            let state = if life.pend <= moment { BlockState::Pending } else { BlockState::Live };
+                            Block { state, ..life.block }
+                        })
+                        .collect();
+                    blocks.sort_by_key(|block| block.address);
+                    assert_eq!(blocks, map.blocks().copied().collect::<Vec<_>>(), "seed {seed}, moment {moment}");
+                    let mut pieces: Vec<&Piece> =
+                        model.pieces.iter().filter(|piece| piece.birth <= moment && moment < piece.death).collect();
+                    pieces.sort_by_key(|piece| piece.address);
+                    let held: u64 = pieces.iter().map(|piece| piece.bytes).sum();
+                    assert_eq!(held, map.totals().reserved, "seed {seed}, moment {moment}");
+                    for segment in map.segments() {
+                        let inside = pieces.iter().filter(|p| p.address >= segment.address);
+                        let inside = inside.filter(|p| p.address < segment.address + segment.bytes);
+                        assert_eq!(inside.map(|p| p.bytes).sum::<u64>(), segment.bytes, "seed {seed}, {moment}");
+                    }
+                    assert_eq!(model.totals[moment as usize], map.totals());
+                    assert_eq!(model.largest[moment as usize], map.largest_free());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_in_use_keep_their_order_and_lie_side_by_side() {
+        for seed in 0..20 {
+            let history = wild(seed, 200);
+            let model = DeviceModel::new(&history, Window { from: 0, to: 200 });
+            let mut end = 0;
+            for (at, stretch) in model.stretches.iter().enumerate() {
+                assert_eq!(stretch.offset, end);
+                assert!(at == 0 || model.stretches[at - 1].address + model.stretches[at - 1].bytes < stretch.address);
+                end += stretch.bytes;
+            }
+            assert_eq!(model.height(), end);
+            for life in &model.blocks {
+                let (from, to) = (life.block.address, life.block.address + life.block.bytes);
+                assert_eq!(model.offset_of(to - 1) - model.offset_of(from), life.block.bytes - 1);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_there_before_the_part_shown_keeps_the_event_that_made_it() {
+        let alloc = |address| Event { action: Action::Alloc, address, bytes: 8, ..Event::default() };
+        let history =
+            DeviceHistory { events: vec![alloc(0), alloc(8), alloc(16), alloc(24)], ..DeviceHistory::default() };
+        let model = DeviceModel::new(&history, Window { from: 2, to: 3 });
+        let lives: Vec<_> = model.blocks.iter().map(|l| (l.block.address, l.birth, l.death, l.event)).collect();
+        assert_eq!(lives, [(0, 0, 2, Some(0)), (8, 0, 2, Some(1)), (16, 1, 2, Some(2))]);
+    }
+}

@@ -27,14 +27,7 @@ pub(crate) struct Column {
     pub(crate) fragmentation: (f64, f64),
 }
 
-impl Column {
-    /// Bytes that can't be handed out at the moment shown.
-    pub(crate) fn active(&self) -> u64 {
-        self.groups[0].iter().fold(self.pending, |sum, bytes| sum.saturating_add(*bytes))
-    }
-}
-
-/// The last moment before that of column `at` of `count` columns begins.
+/// The first moment of column `at` of `count` columns.
 pub(crate) fn first_moment(at: usize, count: usize, moments: u32) -> u32 {
     (at as u64 * u64::from(moments)).div_ceil(count as u64) as u32
 }
@@ -87,4 +80,40 @@ pub(crate) fn columns(model: &DeviceModel<'_>, groups: &Groups, count: usize) ->
         },
     );
     columns
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::history::{model::tests::wild, window::Window};
+
+    #[test]
+    fn a_column_shows_its_fullest_moment_and_the_extremes_of_all() {
+        for seed in 0..12 {
+            let history = wild(seed, 250);
+            let model = DeviceModel::new(&history, Window { from: 0, to: 250 });
+            let groups = Groups::new(&model);
+            for count in [1, 7, 100, 251, 4000] {
+                let columns = columns(&model, &groups, count);
+                let count = count.min(251);
+                assert_eq!(columns.len(), count);
+                for (at, column) in columns.iter().enumerate() {
+                    let moments = first_moment(at, count, 251)..first_moment(at + 1, count, 251);
+                    let all = &model.totals[moments.start as usize..moments.end as usize];
+                    assert!(moments.contains(&column.moment), "{moments:?} {}", column.moment);
+                    let most = all.iter().map(|totals| totals.active).max().unwrap();
+                    let shown = model.totals[column.moment as usize];
+                    assert_eq!((shown.active, column.live), (most, shown.live));
+                    assert_eq!(column.pending, shown.pending());
+                    for sums in column.groups {
+                        assert_eq!(sums.iter().sum::<u64>() + column.pending, most, "seed {seed}, column {at}");
+                    }
+                    assert_eq!(column.reserved, all.iter().map(|totals| totals.reserved).max().unwrap());
+                    let shares = moments.map(|moment| model.fragmentation(moment));
+                    assert_eq!(column.fragmentation.1, shares.fold(0.0, f64::max));
+                }
+            }
+        }
+    }
 }
