@@ -1,6 +1,7 @@
-//! Draws plans, for people.
+//! Draws plans and histories, for people.
 //!
-//! A plan becomes a page ([`write_html`]): one file without network that zooms, pans, searches and explains; or a
+//! A history (what an allocator did) becomes a page ([`write_history_html`]) with curves of bytes over time, the blocks
+//! at their addresses, and the state at any moment. A plan becomes a page ([`write_html`]): one file without network that zooms, pans, searches and explains; or a
 //! still picture for a report ([`write_svg`], [`write_png`]). The step is on x, the offset on y, and each buffer is a
 //! rectangle: its width is its life, its height its bytes, its colour its tier. Free bytes below a live buffer are
 //! hatched, so that the eye finds fragmentation. Above runs the curve of live bytes on the same x axis.
@@ -13,13 +14,16 @@
 //! few operations a rectangle; the page fills its pixels itself (`assets/plan-raster.js`) and needs no graphics card.
 //! Rectangles thinner than a pixel are summed in cells by differences at their corners (a summed-area table run
 //! backwards, after F. Crow, *Summed-Area Tables for Texture Mapping*, SIGGRAPH 1984), so that a million of them cost
-//! no more than their number. Still pictures do the same (`cells`).
+//! no more than their number. Still pictures do the same (`cells`). The page of a history draws in tiles that lie fast
+//! on its data, so that a moving view only fills what is new; what a few columns show of all events is worked out here
+//! (`history/overview.rs`) and drawn before the page has read the rest.
 //!
-//! **Costs.** O(n log n) in the number of buffers; a page takes about 12 bytes a buffer plus deflated names.
+//! **Costs.** O(n log n) in the number of buffers or events; a page takes about 12 bytes a buffer or 4 to 20 an event,
+//! plus deflated names.
 //!
 //! **Refuses** an empty live range, an end past 2^64, a picture too small to read or too large to hold: [`Error`].
 //!
-//! Imported by the command only; knows plans, not how they came to be.
+//! Imported by the command only; knows plans and histories, not how they came to be.
 //!
 //! ```
 //! use coloring::{BoundKind, PlacedBuffer, Plan, Status};
