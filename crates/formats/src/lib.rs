@@ -72,5 +72,5 @@ pub use input::Compression;
 pub use limits::{Limits, MAX_ALIGNMENT, MAX_BYTES, SUM_LIMIT};
 pub use output::Output;
 pub use problem::NamedProblem;
-pub use torch_snapshot::{SnapshotError, SnapshotProblem};
+pub use torch_snapshot::{SnapshotError, SnapshotProblem, write_snapshot};
 pub use trace_csv::write_trace_csv;

@@ -94,7 +94,8 @@ fn event(store: &mut Store, pairs: &[Value]) -> Result<Value, Problem> {
                 has_bytes = true;
             }
             Word::Stream => event.stream = first.take(word, stream(value)),
-            Word::TimeUs => event.time_ns = first.take(word, time_ns(value)),
+            Word::TimeUs if event.time_ns == 0 => event.time_ns = first.take(word, time_ns(value)),
+            Word::TimeNs => event.time_ns = first.take(word, number(value)),
             Word::Frames => event.stack = first.take(word, stack(value)),
             Word::UserMetadata => metadata = tag(value),
             Word::Category => category = tag(value),
@@ -257,7 +258,8 @@ fn annotation(store: &mut Store, pairs: &[Value]) -> Result<Value, Problem> {
             }
             Word::Name => part.name = store.name(tag(value)),
             Word::Device => part.device = first.take(word, device(value)),
-            Word::TimeUs => part.time_ns = first.take(word, time_ns(value)),
+            Word::TimeUs if part.time_ns == 0 => part.time_ns = first.take(word, time_ns(value)),
+            Word::TimeNs => part.time_ns = first.take(word, number(value)),
             _ => {}
         }
     }

@@ -9,6 +9,7 @@ mod convert;
 mod finish;
 mod machine;
 mod opcodes;
+mod pickle;
 mod problem;
 mod read;
 mod settings;
@@ -16,9 +17,11 @@ mod source;
 mod store;
 mod value;
 mod words;
+mod write;
 
 pub use problem::{SnapshotError, SnapshotProblem};
 pub(crate) use read::read;
+pub use write::write_snapshot;
 
 /// What torch's allocator rounds requests up to.
 const GRANULE_BYTES: u64 = 512;

@@ -1,5 +1,7 @@
 //! The allocator's settings, as names and texts.
 
+use hashbrown::{HashMap, HashSet};
+
 use super::store::Store;
 use super::value::Value;
 
@@ -59,4 +61,29 @@ fn add(settings: &mut Vec<(String, String)>, bytes: &mut usize, name: &[&str], s
     }
     settings.push((name.concat(), value));
     true
+}
+
+/// A setting, or several whose names begin alike.
+pub(super) enum Setting<'s> {
+    One(&'s str),
+    Several(Vec<(&'s str, &'s str)>),
+}
+
+/// Puts settings back into dicts in which names without a dot are, in order.
+pub(super) fn groups(settings: &[(String, String)]) -> Vec<(&str, Setting<'_>)> {
+    let plain: HashSet<&str> = settings.iter().map(|(name, _)| name.as_str()).collect();
+    let mut groups: Vec<(&str, Setting<'_>)> = Vec::new();
+    let mut of_name: HashMap<&str, usize> = HashMap::new();
+    for (name, value) in settings {
+        let Some((group, inner)) = name.split_once('.').filter(|(group, _)| !plain.contains(group)) else {
+            groups.push((name, Setting::One(value)));
+            continue;
+        };
+        let index = *of_name.entry(group).or_insert(groups.len());
+        match groups.get_mut(index) {
+            Some((_, Setting::Several(several))) => several.push((inner, value)),
+            _ => groups.push((group, Setting::Several(vec![(inner, value)]))),
+        }
+    }
+    groups
 }

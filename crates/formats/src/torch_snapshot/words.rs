@@ -15,10 +15,12 @@ macro_rules! words {
 words! {
     Action "action",
     Active "active_allocated",
+    ActiveSize "active_size",
     ActiveAwaitingFree "active_awaiting_free",
     ActivePendingFree "active_pending_free",
     Addr "addr",
     Address "address",
+    AllocatedSize "allocated_size",
     Allocator "allocator",
     AllocatorSettings "allocator_settings",
     Annotations "external_annotations",
@@ -52,12 +54,16 @@ words! {
     Start "START",
     State "state",
     Stream "stream",
+    TimeNs "time_ns",
     TimeUs "time_us",
     TotalSize "total_size",
     UserMetadata "user_metadata",
 }
 
 impl Word {
+    /// How many there are.
+    pub(super) const COUNT: usize = ALL.len();
+
     /// How it is written.
     pub(super) fn text(self) -> &'static str {
         ALL[self as usize].1
