@@ -28,6 +28,7 @@ fn every_seed_is_read_or_refused_and_most_are_read() {
         ("gpumem_graph", Format::Graph),
         ("plan", Format::Plan),
         ("trace_csv", Format::TraceCsv),
+        ("snapshot", Format::TorchSnapshot),
         ("gpumem_trace", Format::Trace),
     ] {
         let read = seeds(target).iter().filter(|path| round(&std::fs::read(path).unwrap()) == Some(format)).count();

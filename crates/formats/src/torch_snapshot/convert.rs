@@ -2,6 +2,7 @@
 
 use records::{Block, BlockState, Event, Frame, NameId, Segment, SegmentKind, StackId, Stage};
 
+use super::MAX_DEVICE;
 use super::problem::SnapshotProblem as Problem;
 use super::store::{AnnotationPart, BlockPart, SegmentPart, Store};
 use super::value::Value;
@@ -291,7 +292,8 @@ fn stream(value: Value) -> Result<u64, Problem> {
 
 pub(super) fn device(value: Value) -> Result<u32, Problem> {
     let number = number(value)?;
-    u32::try_from(number).map_err(|_| Problem::TooLarge { value: number.to_string(), max: u64::from(u32::MAX) })
+    let device = u32::try_from(number).ok().filter(|device| *device <= MAX_DEVICE);
+    device.ok_or_else(|| Problem::TooLarge { value: number.to_string(), max: u64::from(MAX_DEVICE) })
 }
 
 fn time_ns(value: Value) -> Result<u64, Problem> {

@@ -26,6 +26,9 @@ pub use write::write_snapshot;
 /// What torch's allocator rounds requests up to.
 const GRANULE_BYTES: u64 = 512;
 
+/// Highest number of a device, which is also its place in a list.
+const MAX_DEVICE: u32 = 65_535;
+
 /// Whose doing a snapshot is, unless it says.
 const ALLOCATOR: &str = "PyTorch's caching allocator";
 

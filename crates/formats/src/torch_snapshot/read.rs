@@ -13,7 +13,7 @@ use super::source::Source;
 use super::store::{BlockPart, Mistake, Store};
 use super::value::Value;
 use super::words::Word;
-use super::{ALLOCATOR, GRANULE_BYTES, settings};
+use super::{ALLOCATOR, GRANULE_BYTES, MAX_DEVICE, settings};
 use crate::input::Input;
 use crate::{Error, Limits, Result, document};
 
@@ -255,8 +255,10 @@ impl Assembly {
             if items.is_empty() {
                 continue;
             }
-            let number = u32::try_from(device)
-                .map_err(|_| fault(place(), Problem::TooMany { what: "devices", limit: u64::from(u32::MAX) }))?;
+            let number = u32::try_from(device).ok().filter(|number| *number <= MAX_DEVICE);
+            let Some(number) = number else {
+                return Err(fault(place(), Problem::TooMany { what: "devices", limit: u64::from(MAX_DEVICE) + 1 }));
+            };
             let is_all =
                 items.len() == all.len() && items.iter().enumerate().all(|(at, item)| *item == Value::Event(at as u32));
             let mut events = if is_all { Vec::new() } else { Vec::with_capacity(items.len()) };

@@ -8,13 +8,11 @@ use records::{
     SegmentKind, StackId, Stage,
 };
 
+use super::MAX_DEVICE;
 use super::pickle::{Pickle, Place};
 use super::settings::{self, Setting};
 use super::words::Word;
 use crate::{Error, Format, Result};
-
-/// A device's number is its place in a list.
-const MAX_DEVICE: u32 = 65_535;
 
 /// Writes a history as a PyTorch memory snapshot: a pickle of protocol 4 with the fields of `torch.cuda.memory._snapshot()`,
 /// which torch's own viewers open. Reading it back gives the same history, except that a segment for any request counts

@@ -2,8 +2,12 @@
 
 #![allow(dead_code, unreachable_pub)]
 
+#[path = "same.rs"]
+mod same;
+
 use formats::{
-    Content, Format, Limits, NamedProblem, read_bytes, write_csv, write_graph, write_plan, write_trace, write_trace_csv,
+    Content, Format, Limits, NamedProblem, read_bytes, write_csv, write_graph, write_plan, write_snapshot, write_trace,
+    write_trace_csv,
 };
 use records::Trace;
 
@@ -31,7 +35,7 @@ pub fn round(data: &[u8]) -> Option<Format> {
         Content::Plan(plan) => write_plan(plan, &mut text),
         Content::Trace(trace) if document.format == Format::Trace => write_trace(trace, &mut text),
         Content::Trace(trace) => write_trace_csv(trace, &mut text),
-        Content::History(_) => return Some(document.format),
+        Content::History(history) => write_snapshot(history, &mut text),
         _ => panic!("a kind of content that this test doesn't know"),
     }
     .expect("what was read can be written");
@@ -45,6 +49,10 @@ pub fn round(data: &[u8]) -> Option<Format> {
         (Content::Plan(plan), Content::Plan(again)) => plan == again,
         (Content::Trace(trace), Content::Trace(again)) if document.format == Format::Trace => trace == again,
         (Content::Trace(trace), Content::Trace(again)) => same_rows(trace, again),
+        (Content::History(history), Content::History(again)) => {
+            same::assert_same(history, again);
+            true
+        }
         _ => false,
     };
     assert!(is_same, "what was read back differs");
