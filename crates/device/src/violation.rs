@@ -30,6 +30,13 @@ pub enum Later {
     Unmap(AddressRange),
     /// Plain memory was freed on a device whose free doesn't wait.
     Free(AddressRange),
+    /// Memory of the driver's pool was freed in order of a stream that isn't ordered behind the use.
+    PoolFree {
+        /// The memory.
+        range: AddressRange,
+        /// The stream.
+        stream: StreamId,
+    },
 }
 
 /// Memory taken from work that may still use it, or work on memory that isn't there. A bug of the caller.
@@ -44,7 +51,7 @@ pub enum Violation {
         finished: Sequence,
         /// The entries of its stream that the host knew to have finished.
         seen: Sequence,
-        /// For a reuse: the entries of the earlier stream that the later stream waits for.
+        /// Where the later one is a stream's: the entries of the earlier stream that it waits for.
         waits_for: Option<Sequence>,
         /// What came too early.
         later: Later,
@@ -66,19 +73,23 @@ impl fmt::Display for Violation {
                     Later::Reuse(later) => write!(f, "{later} takes the bytes of ")?,
                     Later::Unmap(range) => write!(f, "unmapping {range} takes the addresses of ")?,
                     Later::Free(range) => write!(f, "freeing {range} takes the memory of ")?,
+                    Later::PoolFree { range, stream } => {
+                        write!(f, "freeing {range} in order of {stream} takes the memory of ")?;
+                    }
                 }
                 write!(
                     f,
                     "{earlier}, which may still be running: {} had finished {} entries, the host had seen {} of them",
                     earlier.stream, finished.0, seen.0
                 )?;
-                match (later, waits_for) {
-                    (Later::Reuse(later), Some(upto)) => write!(
+                let upto = waits_for.map_or(0, |upto| upto.0);
+                match later {
+                    Later::Reuse(Use { stream, .. }) | Later::PoolFree { stream, .. } => write!(
                         f,
-                        ", and {} waits for the first {} only; make it wait for entry {}, or see it finish first",
-                        later.stream, upto.0, earlier.sequence.0
+                        ", and {stream} waits for the first {upto} only; make it wait for entry {}, or see it finish first",
+                        earlier.sequence.0
                     ),
-                    _ => write!(f, "; wait for entry {} first", earlier.sequence.0),
+                    Later::Unmap(_) | Later::Free(_) => write!(f, "; wait for entry {} first", earlier.sequence.0),
                 }
             }
             Violation::NoMemory { used, at } => {

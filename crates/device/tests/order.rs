@@ -292,6 +292,24 @@ fn a_free_waits_refuses_or_ignores_work_that_may_use_the_memory() {
 }
 
 #[test]
+fn a_pools_free_has_to_lie_behind_the_uses_and_its_next_block_needs_no_look() {
+    let (device, b) = device(|_| ());
+    let pools = device.driver_pools().unwrap();
+    let block = pools.alloc_async(PAGE, A).unwrap();
+    begin(&device, A, block).unwrap();
+    pools.free_async(block, A).unwrap();
+    // The driver knows that A's work is done, though the host never asked.
+    device.finish(A).unwrap();
+    assert_eq!(pools.alloc_async(PAGE, b).unwrap(), block);
+    begin(&device, b, block).unwrap();
+    let Violation::Unordered { earlier, waits_for, later, .. } = violation(pools.free_async(block, A)) else {
+        panic!()
+    };
+    assert_eq!((earlier.stream, waits_for), (b, Some(Sequence(0))));
+    assert_eq!(later, Later::PoolFree { range: AddressRange::new(block, PAGE), stream: A });
+}
+
+#[test]
 fn a_new_stream_in_an_old_place_is_not_ordered_behind_it() {
     let (device, b) = device(|_| ());
     // All places but b's are taken.

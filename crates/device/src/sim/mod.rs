@@ -301,13 +301,7 @@ impl DriverPools for SimDevice {
     }
 
     fn free_async(&self, ptr: DevicePtr, stream: StreamId) -> Result<()> {
-        self.call(Attempt::PoolFree { ptr, stream }, |state| {
-            let place = state.place(stream)?;
-            let range = state.pool.find(ptr)?;
-            let entry = state.streams.issue(place);
-            state.pool.free(range, entry);
-            Ok(())
-        })
+        self.call(Attempt::PoolFree { ptr, stream }, |state| state.pool_free(ptr, stream))
     }
 
     fn trim(&self, keep_bytes: u64) -> Result<()> {

@@ -57,12 +57,22 @@ impl Pool {
         bytes.checked_next_multiple_of(UNIT).ok_or(Refusal::NoRoom)
     }
 
+    /// The smallest free block that work on `place` may have.
+    fn best(&self, rounded: u64, place: u32, streams: &Streams) -> Option<(u64, u64)> {
+        let is_ready = |entry: &Entry| streams.is_before(*entry, place, Standard::Finished);
+        let fits = |start| self.blocks.get(start).and_then(|block| block.after.as_ref());
+        let mut blocks = self.free.range((rounded, 0)..);
+        blocks.find(|(_, start)| fits(start).is_some_and(|after| after.iter().all(is_ready))).copied()
+    }
+
+    /// Whether [`take`](Self::take) has a block to give.
+    pub(super) fn has(&self, rounded: u64, place: u32, streams: &Streams) -> bool {
+        self.best(rounded, place, streams).is_some()
+    }
+
     /// A free block for work on `place`.
     pub(super) fn take(&mut self, rounded: u64, place: u32, streams: &Streams) -> Option<AddressRange> {
-        let &(bytes, start) = self.free.range((rounded, 0)..).find(|(_, start)| {
-            let after = self.blocks.get(start).and_then(|block| block.after.as_ref());
-            after.is_some_and(|after| after.iter().all(|&entry| streams.is_before(entry, place, Standard::Finished)))
-        })?;
+        let (bytes, start) = self.best(rounded, place, streams)?;
         self.free.remove(&(bytes, start));
         let block = self.blocks.get_mut(&start)?;
         let after = block.after.take();

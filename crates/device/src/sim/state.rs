@@ -224,26 +224,43 @@ impl State {
 
     pub(super) fn pool_alloc(&mut self, bytes: u64, place: u32) -> Result<DevicePtr, Refusal> {
         let rounded = Pool::rounded(bytes)?;
-        if let Some(range) = self.pool.take(rounded, place, &self.streams) {
-            return Ok(range.start);
-        }
-        if !self.pool_grow(rounded)? {
-            if rounded > self.options.capacity_bytes {
-                return Err(Refusal::NoRoom);
+        let range = match self.pool.take(rounded, place, &self.streams) {
+            Some(range) => range,
+            None => {
+                self.pool_make_room(rounded, place)?;
+                self.pool.take(rounded, place, &self.streams).ok_or(Refusal::NoRoom)?
             }
-            // Out of memory: the driver waits for what is pending, joins it and gives whole segments back.
-            self.count_device_wait();
-            self.observe_all();
-            if let Some(range) = self.pool.take(rounded, place, &self.streams) {
-                return Ok(range.start);
-            }
-            self.pool_trim(0);
-            if !self.pool_grow(rounded)? {
-                return Err(Refusal::NoRoom);
-            }
-        }
-        let range = self.pool.take(rounded, place, &self.streams).ok_or(Refusal::NoRoom)?;
+        };
+        // The driver answers for the order behind the frees before; each free answered for the uses before it.
+        self.touched.forget(range);
         Ok(range.start)
+    }
+
+    /// Sees to it that the pool has a block for this stream.
+    fn pool_make_room(&mut self, rounded: u64, place: u32) -> Result<(), Refusal> {
+        if self.pool_grow(rounded)? {
+            return Ok(());
+        }
+        if rounded > self.options.capacity_bytes {
+            return Err(Refusal::NoRoom);
+        }
+        // Out of memory: the driver waits for what is pending, joins it and gives whole segments back.
+        self.count_device_wait();
+        self.observe_all();
+        if self.pool.has(rounded, place, &self.streams) {
+            return Ok(());
+        }
+        self.pool_trim(0);
+        if self.pool_grow(rounded)? { Ok(()) } else { Err(Refusal::NoRoom) }
+    }
+
+    pub(super) fn pool_free(&mut self, ptr: DevicePtr, stream: StreamId) -> Result<(), Refusal> {
+        let place = self.place(stream)?;
+        let range = self.pool.find(ptr)?;
+        self.check_before(range, place, Later::PoolFree { range, stream })?;
+        let entry = self.streams.issue(place);
+        self.pool.free(range, entry);
+        Ok(())
     }
 
     fn pool_grow(&mut self, rounded: u64) -> Result<bool, Refusal> {
@@ -346,10 +363,10 @@ impl State {
             for (range, begins) in touches.clone() {
                 if let Some(at) = self.first_without_memory(range) {
                     let used = self.describe(next, range);
-                    self.violate(|_| Violation::NoMemory { used, at })?;
+                    self.violate(Violation::NoMemory { used, at })?;
                 }
                 if begins {
-                    self.check_before(range, next)?;
+                    self.check_before(range, place, Later::Reuse(self.describe(next, range)))?;
                 }
             }
         }
@@ -387,39 +404,40 @@ impl State {
         }
     }
 
-    /// All uses of the range, at any address of its memory, lie before `next`.
-    fn check_before(&mut self, range: AddressRange, next: Entry) -> Result<(), Refusal> {
+    /// All uses of the range, at any address of its memory, lie before whatever is queued on `place` next.
+    fn check_before(&mut self, range: AddressRange, place: u32, later: Later) -> Result<(), Refusal> {
         let Some(standard) = self.standard() else { return Ok(()) };
-        let is_before = |entry| self.streams.is_before(entry, next.place, standard);
+        let is_before = |entry| self.streams.is_before(entry, place, standard);
         let mut found = self.find_use(range, &is_before);
         if found.is_none() {
             found = self.virt.aliases(range).into_iter().find_map(|alias| self.find_use(alias, &is_before));
         }
-        match found {
-            None => Ok(()),
-            Some((where_used, entry)) => self.violate(|state| Violation::Unordered {
-                earlier: state.describe(entry, where_used),
-                finished: Sequence(state.streams.finished(entry.place)),
-                seen: Sequence(state.streams.seen(entry.place)),
-                waits_for: Some(Sequence(state.streams.waits_for(next.place, entry.place))),
-                later: Later::Reuse(state.describe(next, range)),
-            }),
-        }
+        self.settle(found, Some(place), later)
     }
 
     /// All uses of these addresses lie before whatever the host does next.
     fn check_over(&mut self, range: AddressRange, later: Later) -> Result<(), Refusal> {
         let Some(standard) = self.standard() else { return Ok(()) };
-        match self.find_use(range, &|entry| self.streams.is_over(entry, standard)) {
-            None => Ok(()),
-            Some((where_used, entry)) => self.violate(|state| Violation::Unordered {
-                earlier: state.describe(entry, where_used),
-                finished: Sequence(state.streams.finished(entry.place)),
-                seen: Sequence(state.streams.seen(entry.place)),
-                waits_for: None,
-                later,
-            }),
-        }
+        let found = self.find_use(range, &|entry| self.streams.is_over(entry, standard));
+        self.settle(found, None, later)
+    }
+
+    /// Reports the use that was found, if any. `place` is the stream of the later use.
+    fn settle(
+        &mut self,
+        found: Option<(AddressRange, Entry)>,
+        place: Option<u32>,
+        later: Later,
+    ) -> Result<(), Refusal> {
+        let Some((where_used, entry)) = found else { return Ok(()) };
+        let violation = Violation::Unordered {
+            earlier: self.describe(entry, where_used),
+            finished: Sequence(self.streams.finished(entry.place)),
+            seen: Sequence(self.streams.seen(entry.place)),
+            waits_for: place.map(|place| Sequence(self.streams.waits_for(place, entry.place))),
+            later,
+        };
+        self.violate(violation)
     }
 
     /// The first use of the range that isn't settled.
@@ -429,8 +447,7 @@ impl State {
             .find_map(|(used, entries)| entries.iter().find(|entry| !is_settled(**entry)).map(|entry| (used, *entry)))
     }
 
-    fn violate(&mut self, violation: impl FnOnce(&State) -> Violation) -> Result<(), Refusal> {
-        let violation = violation(self);
+    fn violate(&mut self, violation: Violation) -> Result<(), Refusal> {
         self.violations += 1;
         if self.kept.len() < KEPT_VIOLATIONS {
             self.kept.push(violation.clone());
