@@ -3,7 +3,7 @@
 
 use device::{
     Access, AddressRange, ContractMode, Device, DevicePtr, DriverPools, EventId, Fault, FaultPlan, HandleId, Mapping,
-    SimDevice, SimOptions, SimStats, StreamId, Touch, VirtualMemory, When,
+    Sequence, SimDevice, SimOptions, SimStats, StreamId, Touch, VirtualMemory, When,
 };
 use proptest::prelude::*;
 
@@ -257,8 +257,12 @@ proptest! {
             prop_assert_eq!(spared.device.finished(stream).unwrap(), struck.device.finished(stream).unwrap());
         }
     }
+}
 
-    /// Whether a reuse is refused is what a search of the order of all entries says.
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+
+    /// Whether a reuse is refused is what a walk over the order of all entries says.
     #[test]
     fn the_order_found_is_the_order_of_the_queues(steps in prop::collection::vec(order_step(), 1..60)) {
         order::agree(&steps)?;
@@ -295,6 +299,14 @@ enum OrderStep {
     Finish {
         stream: usize,
     },
+    /// The first quarters of the queue finish.
+    FinishQuarters {
+        stream: usize,
+        quarters: u64,
+    },
+    Poll {
+        stream: usize,
+    },
     Order {
         first: usize,
         then: usize,
@@ -302,19 +314,25 @@ enum OrderStep {
 }
 
 fn order_step() -> impl Strategy<Value = OrderStep> {
-    let (stream, event, place) = (0usize..4, 0usize..3, 0u64..6);
+    let (stream, event, place) = (0..STREAMS, 0..EVENTS, 0u64..3);
     prop_oneof![
         3 => (stream.clone(), place.clone(), 1u64..3)
             .prop_map(|(stream, place, places)| OrderStep::Begin { stream, place, places }),
         1 => (stream.clone(), place).prop_map(|(stream, place)| OrderStep::Again { stream, place }),
         2 => (event.clone(), stream.clone()).prop_map(|(event, stream)| OrderStep::Record { event, stream }),
         2 => (event.clone(), stream.clone()).prop_map(|(event, stream)| OrderStep::Wait { event, stream }),
-        1 => event.prop_map(|event| OrderStep::Query { event }),
+        2 => event.prop_map(|event| OrderStep::Query { event }),
+        1 => (stream.clone(), 1u64..4)
+            .prop_map(|(stream, quarters)| OrderStep::FinishQuarters { stream, quarters }),
+        1 => stream.clone().prop_map(|stream| OrderStep::Poll { stream }),
         1 => stream.clone().prop_map(|stream| OrderStep::SyncStream { stream }),
         1 => stream.clone().prop_map(|stream| OrderStep::Finish { stream }),
-        1 => (stream.clone(), stream).prop_map(|(first, then)| OrderStep::Order { first, then }),
+        2 => (stream.clone(), stream).prop_map(|(first, then)| OrderStep::Order { first, then }),
     ]
 }
+
+const STREAMS: usize = 4;
+const EVENTS: usize = 2;
 
 /// Order by brute force: all entries are nodes, and a walk over the edges says what lies before what.
 mod order {
@@ -329,9 +347,9 @@ mod order {
     #[derive(Default)]
     struct Graph {
         nodes: Vec<Node>,
-        /// The last entry of each stream.
-        last: [Option<usize>; 4],
-        events: [Option<usize>; 3],
+        /// The entries of each stream.
+        queues: [Vec<usize>; STREAMS],
+        events: [Option<usize>; EVENTS],
         finished: Vec<bool>,
         seen: Vec<bool>,
         /// Uses of each place since it became a block.
@@ -340,13 +358,17 @@ mod order {
 
     impl Graph {
         fn push(&mut self, stream: usize, also_before: Option<usize>) -> usize {
-            let before = self.last[stream].into_iter().chain(also_before).collect();
+            let before = self.last(stream).into_iter().chain(also_before).collect();
             self.nodes.push(Node { before });
             self.finished.push(false);
             self.seen.push(false);
             let node = self.nodes.len() - 1;
-            self.last[stream] = Some(node);
+            self.queues[stream].push(node);
             node
+        }
+
+        fn last(&self, stream: usize) -> Option<usize> {
+            self.queues[stream].last().copied()
         }
 
         /// All that lies before a node, and itself.
@@ -378,8 +400,8 @@ mod order {
         let options = SimOptions { contract: ContractMode::Count, ..SimOptions::with_capacity(1 << 30) };
         let device = SimDevice::new(options).unwrap();
         let mut streams = vec![StreamId::DEFAULT];
-        streams.extend((0..3).map(|_| device.create_stream().unwrap()));
-        let events: Vec<_> = (0..3).map(|_| device.create_event().unwrap()).collect();
+        streams.extend((1..STREAMS).map(|_| device.create_stream().unwrap()));
+        let events: Vec<_> = (0..EVENTS).map(|_| device.create_event().unwrap()).collect();
         let base = device.alloc(8 * 512).unwrap();
         let at = |place: u64| DevicePtr(base.0 + place * 512);
         let mut graph = Graph::default();
@@ -421,17 +443,36 @@ mod order {
                     }
                 }
                 OrderStep::SyncStream { stream } => {
-                    if let Some(last) = graph.last[stream] {
+                    if let Some(last) = graph.last(stream) {
                         graph.finish(last);
                         graph.see(last);
                     }
                     device.synchronize_stream(streams[stream]).unwrap();
                 }
                 OrderStep::Finish { stream } => {
-                    if let Some(last) = graph.last[stream] {
+                    if let Some(last) = graph.last(stream) {
                         graph.finish(last);
                     }
                     device.finish(streams[stream]).unwrap();
+                }
+                OrderStep::FinishQuarters { stream, quarters } => {
+                    let upto = graph.queues[stream].len() as u64 * quarters / 4;
+                    if let Some(index) = upto.checked_sub(1) {
+                        graph.finish(graph.queues[stream][index as usize]);
+                    }
+                    device.finish_up_to(streams[stream], Sequence(upto)).unwrap();
+                }
+                OrderStep::Poll { stream } => {
+                    let queue = graph.queues[stream].clone();
+                    let finished = queue.iter().filter(|&&node| graph.finished[node]).count();
+                    prop_assert_eq!(device.poll(streams[stream]).unwrap(), Sequence(finished as u64));
+                    for &node in &queue[..finished] {
+                        graph.seen[node] = true;
+                    }
+                    // What lies before is credited only once the stream is idle: a clock is kept for its end alone.
+                    if let (true, Some(&last)) = (finished == queue.len(), queue.last()) {
+                        graph.see(last);
+                    }
                 }
                 OrderStep::Order { first, then } => {
                     let marked = graph.push(first, None);
