@@ -266,6 +266,19 @@ fn counting_goes_on_after_a_violation() {
 }
 
 #[test]
+fn what_was_unmapped_too_early_is_counted_once() {
+    let (device, b) = device(|options| options.contract = ContractMode::Count);
+    let (range, handles) = mapped(&device, 1);
+    begin(&device, A, range.start).unwrap();
+    device.unmap(&[range]).unwrap();
+    assert_eq!(device.stats().violations, 1);
+    device.map(&[Mapping { at: range.start, handle: handles[0], bytes: PAGE }]).unwrap();
+    device.set_access(&[range], Access::ReadWrite).unwrap();
+    begin(&device, b, range.start).unwrap();
+    assert_eq!(device.stats().violations, 1);
+}
+
+#[test]
 fn a_free_waits_refuses_or_ignores_work_that_may_use_the_memory() {
     let (waiting, b) = device(|_| ());
     let block = waiting.alloc(PAGE).unwrap();
