@@ -152,6 +152,22 @@ fn the_makespan_adds_prices_waits_and_stalls_to_the_base() {
 }
 
 #[test]
+fn a_call_that_stalls_the_device_waits_for_all_streams_whatever_it_touches() {
+    for (stalls_device, due) in [(false, 50), (true, 5_000 + 50)] {
+        let costs = CostModel::free_of_charge()
+            .with_price(DriverCall::Unmap, Price { base_ns: 50, stalls_device, ..Price::default() });
+        let device = SimDevice::new(SimOptions { costs, ..SimOptions::with_capacity(1 << 30) }).unwrap();
+        let range = device.reserve_range(2 * MIB, 0).unwrap();
+        let handle = device.create_handles(2 * MIB, 1).unwrap()[0];
+        device.map(&[Mapping { at: range.start, handle, bytes: 2 * MIB }]).unwrap();
+        device.launch(A, &[]).unwrap();
+        device.unmap(&[range]).unwrap();
+        assert_eq!(device.stats().host_ns, due);
+        assert_eq!(device.stats().host_waits, 0, "the host did not ask for it");
+    }
+}
+
+#[test]
 fn a_pool_gives_to_streams_that_are_behind_the_free_and_grows_for_others() {
     let device = sim(256 * MIB);
     let b = device.create_stream().unwrap();
@@ -166,6 +182,23 @@ fn a_pool_gives_to_streams_that_are_behind_the_free_and_grows_for_others() {
     assert_eq!(device.alloc_async(32 * MIB, b).unwrap(), first);
     device.launch(b, &[Touch::begin(first, 32 * MIB)]).unwrap();
     device.check().unwrap();
+}
+
+#[test]
+fn neighbours_that_a_pool_joins_are_free_when_both_are() {
+    let device = sim(256 * MIB);
+    let b = device.create_stream().unwrap();
+    for (left, right) in [(A, b), (b, A)] {
+        let first = device.alloc_async(16 * MIB, A).unwrap();
+        let second = device.alloc_async(16 * MIB, A).unwrap();
+        assert_eq!(second.0 - first.0, 16 * MIB);
+        device.free_async(first, left).unwrap();
+        device.free_async(second, right).unwrap();
+        let elsewhere = device.alloc_async(32 * MIB, b).unwrap();
+        assert_ne!(elsewhere, first, "A's free is still pending");
+        device.order(A, b).unwrap();
+        assert_eq!(device.alloc_async(32 * MIB, b).unwrap(), first);
+    }
 }
 
 #[test]

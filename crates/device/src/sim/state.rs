@@ -442,9 +442,16 @@ impl State {
 
     /// The first use of the range that isn't settled.
     fn find_use(&self, range: AddressRange, is_settled: &dyn Fn(Entry) -> bool) -> Option<(AddressRange, Entry)> {
-        self.touched
-            .overlapping(range)
-            .find_map(|(used, entries)| entries.iter().find(|entry| !is_settled(**entry)).map(|entry| (used, *entry)))
+        if range.bytes == 0 {
+            return None;
+        }
+        let unsettled = |(used, entries): (AddressRange, &[Entry])| {
+            entries.iter().find(|entry| !is_settled(**entry)).map(|entry| (used, *entry))
+        };
+        match self.touched.covering(range) {
+            Some(only) => unsettled(only),
+            None => self.touched.overlapping(range).find_map(unsettled),
+        }
     }
 
     fn violate(&mut self, violation: Violation) -> Result<(), Refusal> {

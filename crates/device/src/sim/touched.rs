@@ -17,13 +17,19 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// The uses of each range that shares bytes with `range`, in order of addresses.
+    /// The uses of each range that shares bytes with `range`, from the highest address down.
     pub(super) fn overlapping(&self, range: AddressRange) -> impl Iterator<Item = (AddressRange, &[Entry])> {
-        let before = self.ranges.range(..range.start.0).next_back().filter(|(_, (end, _))| *end > range.start.0);
-        before
-            .into_iter()
-            .chain(self.ranges.range(range.start.0..range.end()))
+        // Ranges don't overlap, so their ends are in the order of their starts: one search finds the highest.
+        let below = self.ranges.range(..range.end()).rev();
+        below
+            .take_while(move |(_, (end, _))| *end > range.start.0)
             .map(|(&start, (end, uses))| (AddressRange::new(DevicePtr(start), end - start), uses.as_slice()))
+    }
+
+    /// The only range that shares bytes with `range`, if that can be told by one look: it begins where `range` does.
+    pub(super) fn covering(&self, range: AddressRange) -> Option<(AddressRange, &[Entry])> {
+        let (end, uses) = self.ranges.get(&range.start.0)?;
+        (*end >= range.end()).then_some((AddressRange::new(range.start, end - range.start.0), uses.as_slice()))
     }
 
     /// The range becomes a block of its own, used by one entry. What lay there is forgotten: who may use the block now is
@@ -82,10 +88,15 @@ impl Touched {
         if range.bytes == 0 {
             return;
         }
-        self.split(range.start.0);
-        self.split(range.end());
-        while let Some((&start, _)) = self.ranges.range(range.start.0..range.end()).next() {
-            self.ranges.remove(&start);
+        let overlapping: SmallVec<[u64; 4]> = self.overlapping(range).map(|(known, _)| known.start.0).collect();
+        for start in overlapping {
+            let Some((end, uses)) = self.ranges.remove(&start) else { continue };
+            if end > range.end() {
+                self.ranges.insert(range.end(), (end, uses.clone()));
+            }
+            if start < range.start.0 {
+                self.ranges.insert(start, (range.start.0, uses));
+            }
         }
     }
 
@@ -135,10 +146,11 @@ mod tests {
     type Known = (u64, u64, Vec<(u32, u64)>);
 
     fn all(touched: &Touched) -> Vec<Known> {
-        touched
-            .overlapping(range(0, 1_000))
-            .map(|(r, uses)| (r.start.0, r.end(), uses.iter().map(|e| (e.place, e.sequence)).collect()))
-            .collect()
+        let known = touched.overlapping(range(0, 1_000));
+        let mut known: Vec<Known> =
+            known.map(|(r, uses)| (r.start.0, r.end(), uses.iter().map(|e| (e.place, e.sequence)).collect())).collect();
+        known.reverse();
+        known
     }
 
     #[test]
