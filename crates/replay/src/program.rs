@@ -191,8 +191,8 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Takes the use rows of these streams out of a trace: how programs run that keep a block until its user is waited for
-/// instead of recording the use.
-pub fn drop_uses(trace: &mut Trace, streams: &[i64]) {
-    trace.rows.retain(|row| row.operation != Operation::Use || !streams.contains(&row.stream));
+/// Takes the use rows of streams out of a trace: how programs run that keep a block until its user is waited for instead of
+/// recording the use.
+pub fn drop_uses(trace: &mut Trace, is_dropped: impl Fn(i64) -> bool) {
+    trace.rows.retain(|row| row.operation != Operation::Use || !is_dropped(row.stream));
 }

@@ -69,7 +69,7 @@ fn the_models_reserve_what_the_real_allocator_reserves_on_every_shared_trace() {
             let Content::Trace(mut trace) = read_path(&path, &Limits::default()).unwrap().content else {
                 panic!("{} is no trace", path.display());
             };
-            drop_uses(&mut trace, &real.dropped);
+            drop_uses(&mut trace, |stream| real.dropped.contains(&stream));
             trace
         });
         let program = Program::new(trace, None).unwrap();

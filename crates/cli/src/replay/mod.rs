@@ -83,23 +83,13 @@ fn read(args: &ReplayArgs) -> Result<(Trace, &'static str), Failure> {
     let format = document.format.name();
     let mut trace = match document.content {
         Content::Trace(trace) => trace,
+        Content::History(history) => history.to_trace(args.device),
         _ => {
             let path = args.trace.display();
             return Err(Failure::input(format!("{path}: {format} says nothing of who asked for memory when")));
         }
     };
-    let dropped: Vec<i64> = trace
-        .rows
-        .iter()
-        .map(|row| row.stream)
-        .filter(|stream| args.drop_use.iter().any(|s| s.contains(*stream)))
-        .collect();
-    if !args.drop_use.is_empty() {
-        let mut dropped = dropped;
-        dropped.sort_unstable();
-        dropped.dedup();
-        drop_uses(&mut trace, &dropped);
-    }
+    drop_uses(&mut trace, |stream| args.drop_use.iter().any(|streams| streams.contains(stream)));
     Ok((trace, format))
 }
 
