@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     Convert(ConvertArgs),
     Replay(Box<ReplayArgs>),
+    Summary(SummaryArgs),
+    ExplainOom(ExplainOomArgs),
 }
 
 /// Plan where each buffer of a graph lies, and show how good the plan is
@@ -120,6 +122,44 @@ pub(crate) struct ConvertArgs {
     /// For a graph that becomes a CSV: tiers to keep [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_tier)]
     pub(crate) tiers: Vec<Tier>,
+}
+
+/// Sum up a recorded run on one screen: peaks, who held them, fragmentation, holes, steps, failures
+///
+/// FILE is a PyTorch memory snapshot or a trace of requests (docs/formats.md). A trace has no addresses; it is replayed on
+/// a model of PyTorch's caching allocator, and the report says so.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SummaryArgs {
+    /// The snapshot or trace
+    pub(crate) file: PathBuf,
+    /// Device to look at [default: the one with most events]
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
+    /// Write the figures as JSON; `-` is standard output, which then holds nothing else
+    #[arg(long, value_name = "PATH")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Explain why a run ran out of memory, or how close it came, and what would have helped
+///
+/// FILE is a PyTorch memory snapshot or a trace of requests. The last request that failed is looked at; if none did, the
+/// tightest one. The requests up to it are then replayed under other policies and settings, to see which would have passed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainOomArgs {
+    /// The snapshot or trace
+    pub(crate) file: PathBuf,
+    /// Bytes of the device (80G; binary units), where the file doesn't say or something else is wanted
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) capacity: Option<Size>,
+    /// Device to look at [default: the one with most events]
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
+    /// Don't replay the requests under other policies and settings
+    #[arg(long)]
+    pub(crate) no_replay: bool,
+    /// Write the figures as JSON; `-` is standard output, which then holds nothing else
+    #[arg(long, value_name = "PATH")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 fn parse_alignment(text: &str) -> Result<u64, String> {

@@ -1,4 +1,5 @@
-//! The `gpumem` command: plans graphs, checks plans, converts files, replays traces.
+//! The `gpumem` command: plans graphs, checks plans, converts files, replays traces,
+//! explains recorded runs.
 //!
 //! Nothing imports it. It parses arguments, calls the crates and puts their answers into words; what it prints on
 //! standard output is the answer, everything else goes to standard error. Exit codes: 0 done, 1 the answer is no, 2 bad
@@ -6,14 +7,19 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod args;
 mod convert;
+mod explain_oom;
 mod failure;
 mod load;
 mod plan;
 mod progress;
 mod quantity;
+mod recording;
 mod replay;
+mod report;
+mod summary;
 mod tame;
 mod targets;
 mod verify;
@@ -51,5 +57,7 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Verify(args) => verify::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Summary(args) => summary::run(&args),
+        Command::ExplainOom(args) => explain_oom::run(&args),
     }
 }

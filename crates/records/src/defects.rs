@@ -104,10 +104,16 @@ impl Defects {
         for defect in Defect::ALL {
             let index = defect as usize;
             self.counts[index] = self.counts[index].saturating_add(other.counts[index]);
-            self.first[index] = match (self.first[index], other.first[index]) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
+            self.first[index] = earlier(self.first[index], other.first[index]);
+        }
+    }
+
+    /// Takes the higher count of each kind: for two who looked at the same.
+    pub fn cover(&mut self, other: &Self) {
+        for defect in Defect::ALL {
+            let index = defect as usize;
+            self.counts[index] = self.counts[index].max(other.counts[index]);
+            self.first[index] = earlier(self.first[index], other.first[index]);
         }
     }
 
@@ -137,5 +143,12 @@ impl Defects {
             .into_iter()
             .filter(|defect| self.count(*defect) > 0)
             .map(|defect| (defect, self.count(defect), self.first(defect).unwrap_or(0)))
+    }
+}
+
+fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }

@@ -27,7 +27,7 @@ pub struct Survey {
     pub times_ns: Option<(u64, u64)>,
     /// Number of the last event that says a request failed.
     pub last_out_of_memory: Option<u64>,
-    /// What contradicts itself: found while reading, while walking, and at the end against what the file states.
+    /// What contradicts itself: found while reading or while walking, and at the end against what the file states.
     pub defects: Defects,
 }
 
@@ -66,7 +66,8 @@ impl Survey {
         if !history.end.is_empty() {
             map.compare(&history.end);
         }
-        survey.defects.add(map.defects());
+        // A reader may have walked over it as well.
+        survey.defects.cover(map.defects());
         survey
     }
 
@@ -91,7 +92,7 @@ impl Survey {
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::{Event, Moment, NameId, holders};
+    use crate::{Defect, Event, Moment, NameId, holders};
 
     fn event(action: Action, address: u64, bytes: u64, time_ns: u64) -> Event {
         Event { action, address, bytes, time_ns, tag: NameId(bytes as u32 % 2), ..Event::default() }
@@ -125,6 +126,10 @@ mod tests {
         assert_eq!((worst.percent, worst.free_bytes, worst.events), (25.0, 128, 5));
         assert_eq!((survey.end_scatter.percent, survey.end_scatter.free_bytes), (0.0, 32));
         assert_eq!(survey.defects.total(), 2);
+        // Who has read it has seen the same, and more.
+        let mut read = DeviceHistory { defects: survey.defects.clone(), ..history };
+        read.defects.note(Defect::StartUnclear, 0);
+        assert_eq!(Survey::new(&read, 3).defects.total(), 3);
         let columns = survey.course.columns();
         assert_eq!((columns.len(), survey.course.events_per_column()), (3, 3));
         assert_eq!(columns.iter().map(|c| c.most_scattered.percent).collect::<Vec<_>>(), [0.0, 25.0, 0.0]);

@@ -1,6 +1,6 @@
 //! Which calls of a stack a person wants to see.
 
-use crate::{FrameId, Names, StackId, Stacks};
+use crate::{FrameId, NameId, Names, StackId, Stacks};
 
 /// Whose code a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +24,7 @@ enum Owner {
 #[derive(Clone, Debug, Default)]
 pub struct Telling {
     owners: Vec<Owner>,
+    module: Option<NameId>,
 }
 
 impl Telling {
@@ -33,7 +34,12 @@ impl Telling {
             let frame = stacks.frame(FrameId(u32::try_from(index).unwrap_or(u32::MAX)));
             owner(names.get(frame.function), names.get(frame.file))
         };
-        Self { owners: (0..stacks.frame_count()).map(owner).collect() }
+        let module = names.iter().find(|(_, name)| *name == "<module>").map(|(id, _)| id);
+        Self { owners: (0..stacks.frame_count()).map(owner).collect(), module }
+    }
+
+    fn is_module(&self, stacks: &Stacks, frame: &FrameId) -> bool {
+        self.module == Some(stacks.frame(*frame).function)
     }
 
     /// At most `count` telling calls of a stack, innermost first; a call that follows itself is named once.
@@ -50,7 +56,11 @@ impl Telling {
             }
             Owner::Program | Owner::Framework => {}
         }
-        let wanted = frames.iter().filter(|frame| owner_of(frame) == best);
+        let wanted = frames.iter().filter(|frame| owner_of(frame) == best && !self.is_module(stacks, frame));
+        // The top of a file says less than what it calls, but more than nothing.
+        if wanted.clone().next().is_none() {
+            return frames.iter().find(|f| owner_of(f) == best).into_iter().copied().collect();
+        }
         let mut told: Vec<FrameId> = Vec::new();
         for &frame in wanted {
             if told.len() == count {
@@ -165,9 +175,11 @@ mod tests {
             ("forward", "model/attention.py"),
             ("_call_impl", "torch/nn/modules/module.py"),
             ("forward", "model/block.py"),
-            ("run", "train.py"),
+            ("<module>", "train.py"),
         ];
         assert_eq!(told(&stack), ["forward", "forward"]);
+        assert_eq!(told(&stack[7..]), ["forward"]);
+        assert_eq!(told(&stack[8..]), ["<module>"]);
         assert_eq!(told(&stack[..5]), ["einsum"]);
         assert_eq!(told(&stack[..4]), ["at::_ops::einsum::call(long)"]);
         assert_eq!(told(&stack[..2]), ["at::native::empty_cuda(long)"]);

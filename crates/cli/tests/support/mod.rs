@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod snapshots;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read;
