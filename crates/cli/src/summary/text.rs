@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::facts::{PeakFacts, Summary};
 use crate::quantity::{Grouped, Took};
-use crate::report::{HolderFacts, StackLabel, bars, cut, size, size_exact};
+use crate::report::{HolderFacts, StackLabel, bars, cut, size};
 
 /// Columns of the screen.
 const WIDTH: usize = 100;
@@ -222,23 +222,23 @@ fn steps(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
         "same_requests" => format!("repeats     the same {requests} requests {count} times ({events})"),
         _ => format!("repeats     the same {requests} calls {count} times, sizes differ ({events})"),
     };
-    writeln!(
-        out,
-        "  {what}; peak live {}{}",
-        size(steps.peak_live_median_bytes),
-        match steps.peak_live_highest_bytes == steps.peak_live_median_bytes {
-            true => " each".to_owned(),
-            false => format!(", at most {}", size(steps.peak_live_highest_bytes)),
+    writeln!(out, "  {what};")?;
+    let peak = match steps.peak_live_highest_bytes == steps.peak_live_median_bytes {
+        true => format!("peak live {} in each", size(steps.peak_live_median_bytes)),
+        false => {
+            let (median, highest) = (steps.peak_live_median_bytes, steps.peak_live_highest_bytes);
+            format!("peak live {} in most, at most {}", size(median), size(highest))
         }
-    )?;
+    };
     match steps.growth_per_step_bytes {
-        None => Ok(()),
-        Some(0) => writeln!(out, "              live bytes are the same after most of them"),
+        None => writeln!(out, "              {peak}"),
+        Some(0) => writeln!(out, "              {peak}; no growth in most"),
         Some(growth) if steps.looks_like_leak => {
+            let growth = size(growth.unsigned_abs());
+            writeln!(out, "              {peak}")?;
             writeln!(
                 out,
-                "              LEAK? each ends with more live bytes than the one before, {} more. Kept since:",
-                size_exact(growth.unsigned_abs())
+                "              LEAK? each ends with more live bytes than the one before, {growth} more. Kept from:"
             )?;
             for holder in steps.kept.iter().take(3) {
                 writeln!(out, "{}", holder.row(&holder.label.line(), WIDTH))?;
@@ -246,8 +246,8 @@ fn steps(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
             Ok(())
         }
         Some(growth) => {
-            let (sign, growth) = if growth < 0 { ("-", growth.unsigned_abs()) } else { ("+", growth.unsigned_abs()) };
-            writeln!(out, "              live bytes change by {sign}{} from one to the next, up and down", size(growth))
+            let (sign, growth) = (if growth < 0 { "-" } else { "+" }, size(growth.unsigned_abs()));
+            writeln!(out, "              {peak}; live {sign}{growth} each, up and down")
         }
     }
 }
