@@ -24,9 +24,11 @@
 //! apart ([`Timeline`]).
 //!
 //! # What it costs
-//! A simulated call is a lock, an array access and at most a few lookups in ordered maps. Clocks have an entry a
-//! stream; joining them, at waits and at queries that succeed, is linear in the streams. A stream's open waits and the
-//! map of uses are all that grows: with waits for work that never finishes, and with the places of blocks.
+//! A simulated call is a lock, an array access and at most a few lookups in ordered maps: 0.1 us a row without watching
+//! uses, 1.1 us with it, on a program made to be hard on the map (`cargo bench -p device`, 2026-11-29, x86-64, two shared
+//! cores, load 9, commit 7833033). Clocks have an entry a stream; joining them, at waits and at queries that succeed, is
+//! linear in the streams. Two things grow: a stream's open waits, while the work waited for doesn't finish, and the map
+//! of uses, with the places of blocks.
 //!
 //! # What it refuses
 //! Ids and pointers it didn't hand out, mappings of parts, sizes that aren't whole pages, more than 4096 streams,

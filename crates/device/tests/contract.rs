@@ -58,6 +58,18 @@ fn each_broken_device_breaks_the_promise_that_is_about_it() {
 }
 
 #[test]
+fn promises_about_bytes_can_be_kept_and_broken() {
+    let sound = contract::check(|| Ok(Box::new(Broken::with_bytes(Defect::None))));
+    assert!(sound.failed.is_empty(), "{sound}");
+    let not_run: Vec<_> = sound.not_run.iter().map(|(case, _)| *case).collect();
+    assert_eq!(not_run, ["an_exported_handle_can_be_imported"]);
+    for (defect, case) in broken::DEFECTS_OF_BYTES {
+        let report = contract::check(|| Ok(Box::new(Broken::with_bytes(*defect))));
+        assert!(report.failed.iter().any(|broken| broken.case == *case), "{defect:?} should break {case}: {report}");
+    }
+}
+
+#[test]
 fn each_promise_is_broken_by_some_broken_device() {
     let mut never: BTreeSet<_> = contract::check(|| Ok(Box::new(sim()))).passed.into_iter().collect();
     for (defect, _) in broken::DEFECTS {

@@ -1,5 +1,8 @@
 //! Devices with one defect each.
 
+mod bytes;
+
+use bytes::Bytes;
 use device::{
     Access, AddressRange, Attempt, Device, DeviceInfo, DevicePtr, DriverPools, Error, EventId, Failure, HandleId,
     HostPtr, Mapping, MemoryState, PageLocked, Place, PlainFree, PoolState, Result, SimDevice, SimOptions, StreamId,
@@ -51,7 +54,20 @@ pub(crate) enum Defect {
     ReadsWhatItHasNot,
     PoolOverlaps,
     PoolTakesAnySize,
+    WritesShort,
+    CopiesNothing,
+    CopiesNothingToTheHost,
+    BytesStayAtAddresses,
 }
+
+/// What a defect has to break on a device that keeps bytes.
+pub(crate) const DEFECTS_OF_BYTES: &[(Defect, &str)] = &[
+    (Defect::WritesShort, "bytes_written_are_read"),
+    (Defect::CopiesNothing, "copies_follow_their_streams"),
+    (Defect::CopiesNothingToTheHost, "bytes_cross_between_host_and_device"),
+    (Defect::BytesStayAtAddresses, "aliases_show_the_same_bytes"),
+    (Defect::BytesStayAtAddresses, "bytes_stay_with_the_handle"),
+];
 
 /// What each defect has to break.
 pub(crate) const DEFECTS: &[(Defect, &str)] = &[
@@ -104,6 +120,8 @@ pub(crate) const DEFECTS: &[(Defect, &str)] = &[
 /// Does what a simulated device does, but for one thing.
 pub(crate) struct Broken {
     inner: SimDevice,
+    info: DeviceInfo,
+    bytes: Mutex<Bytes>,
     defect: Defect,
     last_alloc: Mutex<Option<DevicePtr>>,
     last_stream: Mutex<Option<StreamId>>,
@@ -115,14 +133,24 @@ impl Broken {
     pub(crate) fn new(defect: Defect) -> Broken {
         let plain_free = if defect == Defect::HastyFree { PlainFree::Refuses } else { PlainFree::Waits };
         let options = SimOptions { plain_free, ..SimOptions::with_capacity(1 << 30) };
+        let inner = SimDevice::new(options).unwrap();
         Broken {
-            inner: SimDevice::new(options).unwrap(),
+            info: inner.info().clone(),
+            bytes: Mutex::default(),
+            inner,
             defect,
             last_alloc: Mutex::default(),
             last_stream: Mutex::default(),
             last_range: Mutex::default(),
             recorded: Mutex::default(),
         }
+    }
+
+    /// The same, on a device that keeps what is written. Copies are done as soon as they are queued.
+    pub(crate) fn with_bytes(defect: Defect) -> Broken {
+        let mut device = Broken::new(defect);
+        device.info.has_bytes = true;
+        device
     }
 
     fn is(&self, defect: Defect) -> bool {
@@ -137,7 +165,7 @@ impl Broken {
 
 impl Device for Broken {
     fn info(&self) -> &DeviceInfo {
-        self.inner.info()
+        &self.info
     }
 
     fn memory(&self) -> Result<MemoryState> {
@@ -255,14 +283,31 @@ impl Device for Broken {
     }
 
     fn copy(&self, to: Place, from: Place, bytes: u64, stream: StreamId) -> Result<()> {
-        self.forgive(Defect::CopiesAnything, self.inner.copy(to, from, bytes, stream))
+        self.forgive(Defect::CopiesAnything, self.inner.copy(to, from, bytes, stream))?;
+        let to_host = matches!(to, Place::Host(_)) && self.is(Defect::CopiesNothingToTheHost);
+        if self.info.has_bytes && !self.is(Defect::CopiesNothing) && !to_host {
+            let mut moved = vec![0; usize::try_from(bytes).unwrap()];
+            let mut memory = self.bytes.lock().unwrap();
+            memory.read(from, &mut moved, self.defect);
+            memory.write(to, &moved, self.defect);
+        }
+        Ok(())
     }
 
     fn write(&self, to: Place, from: &[u8]) -> Result<()> {
+        if self.info.has_bytes {
+            let short = usize::from(self.is(Defect::WritesShort));
+            self.bytes.lock().unwrap().write(to, &from[..from.len() - short], self.defect);
+            return Ok(());
+        }
         self.inner.write(to, from)
     }
 
     fn read(&self, from: Place, to: &mut [u8]) -> Result<()> {
+        if self.info.has_bytes {
+            self.bytes.lock().unwrap().read(from, to, self.defect);
+            return Ok(());
+        }
         self.forgive(Defect::ReadsWhatItHasNot, self.inner.read(from, to))
     }
 
@@ -321,6 +366,9 @@ impl VirtualMemory for Broken {
             return self.inner.free(DevicePtr(0));
         }
         let mapped = self.inner.map(mappings);
+        if mapped.is_ok() {
+            self.bytes.lock().unwrap().map(mappings);
+        }
         if mapped.is_err() && self.is(Defect::MapsHalfABatch) && mappings.len() > 1 {
             let _ = self.inner.map(&mappings[..1]);
         }
@@ -329,6 +377,9 @@ impl VirtualMemory for Broken {
 
     fn unmap(&self, ranges: &[AddressRange]) -> Result<()> {
         let unmapped = self.inner.unmap(ranges);
+        if unmapped.is_ok() {
+            ranges.iter().for_each(|range| self.bytes.lock().unwrap().unmap(range.start, range.end()));
+        }
         if unmapped.is_err() && self.is(Defect::UnmapsHalfABatch) && ranges.len() > 1 {
             let _ = self.inner.unmap(&ranges[..1]);
         }
