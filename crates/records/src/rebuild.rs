@@ -22,7 +22,9 @@ pub fn rebuild_start(end: &[Segment], events: &[Event], granule_bytes: u64) -> (
                 let state = if has_requests { BlockState::Pending } else { BlockState::Live };
                 back.put_block(event, state, granule_bytes)
             }
-            Action::FreeRequested if has_completions => back.undo_request(event),
+            Action::FreeRequested if has_completions || back.blocks.contains_key(&event.address) => {
+                back.undo_request(event)
+            }
             Action::FreeRequested => back.put_block(event, BlockState::Live, granule_bytes),
             Action::SegmentAlloc | Action::SegmentMap => back.undo_segment(event),
             Action::SegmentFree | Action::SegmentUnmap => back.put_segment(event),
@@ -70,9 +72,12 @@ impl Backwards {
 
     fn put_block(&mut self, event: &Event, state: BlockState, granule_bytes: u64) -> bool {
         let rounded = event.bytes.max(1).checked_next_multiple_of(granule_bytes).unwrap_or(event.bytes.max(1));
-        // A block that its allocator didn't round, or whose neighbour begins before the rounded end.
-        let next = self.blocks.range(event.address.saturating_add(1)..).next().map(|(at, _)| at - event.address);
-        let bytes = next.map_or(rounded, |room| rounded.min(room.max(event.bytes.max(1))));
+        // A block that its allocator didn't round ends where its neighbour begins or its segment ends.
+        let next = self.blocks.range(event.address.saturating_add(1)..).next().map(|(at, _)| *at);
+        let segment = self.segments.range(..=event.address).next_back();
+        let segment_end = segment.map(|(at, segment)| at.saturating_add(segment.bytes));
+        let limit = next.into_iter().chain(segment_end.filter(|end| *end > event.address)).min();
+        let bytes = limit.map_or(rounded, |limit| rounded.min((limit - event.address).max(event.bytes.max(1))));
         let block = Block {
             address: event.address,
             bytes,
