@@ -203,6 +203,19 @@ fn the_models_fail_at_the_capacities_where_the_real_ones_do() {
 }
 
 #[test]
+fn what_a_policy_did_can_be_drawn_and_opened_as_a_snapshot() {
+    let folder = Folder::new();
+    folder.write("t.csv", TRACE);
+    folder.run("replay t.csv --policy caching --html t.html --snapshot t.pickle --quiet").ok();
+    assert!(folder.text("t.html").starts_with("<!doctype html>"));
+    // The snapshot replays to the same figures.
+    let (trace, snapshot) = (replayed(&folder, "t.csv"), replayed(&folder, "t.pickle"));
+    for figure in ["peak_live_bytes", "peak_live_rounded_bytes", "peak_reserved_bytes"] {
+        assert_eq!(trace[figure], snapshot[figure], "{figure}");
+    }
+}
+
+#[test]
 fn what_cannot_be_replayed_is_refused_with_the_reason() {
     let folder = Folder::new();
     folder.write("t.csv", TRACE);

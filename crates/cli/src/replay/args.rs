@@ -46,6 +46,12 @@ pub(crate) struct ReplayArgs {
     /// Write each placement and each change of memory as CSV (.gz and .zst compress)
     #[arg(long, value_name = "PATH")]
     pub(crate) log: Option<PathBuf>,
+    /// Draw what the policy did as a page: one file, no network; of the last pass
+    #[arg(long, value_name = "PATH")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write what the policy did as a PyTorch memory snapshot, which other viewers open; of the last pass
+    #[arg(long, value_name = "PATH")]
+    pub(crate) snapshot: Option<PathBuf>,
     /// Write all figures as JSON; `-` is standard output, which then holds nothing else
     #[arg(long, value_name = "PATH")]
     pub(crate) json: Option<PathBuf>,

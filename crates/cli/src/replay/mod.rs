@@ -9,8 +9,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use formats::{Content, Limits, Output, read_path};
-use records::Trace;
+use formats::{Content, Limits, Output, read_path, write_snapshot};
+use memviz::{HistoryOptions, write_history_html};
+use records::{History, Trace};
 use replay::{CachingSettings, Outcome, Program, Settings, drop_uses, min_capacity, replay_observed};
 
 pub(crate) use self::args::ReplayArgs;
@@ -40,7 +41,8 @@ struct Report<'a> {
 /// Runs the command.
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let start = Instant::now();
-    let targets = [("--log", &args.log), ("--json", &args.json)];
+    let targets =
+        [("--log", &args.log), ("--html", &args.html), ("--snapshot", &args.snapshot), ("--json", &args.json)];
     let targets: Vec<(&str, &Path)> = targets
         .into_iter()
         .filter_map(|(option, path)| Some((option, path.as_deref()?)))
@@ -103,6 +105,7 @@ fn settings(args: &ReplayArgs, program: &Program<'_>) -> Settings {
         capacity_bytes: args.capacity.map(|capacity| capacity.bytes(program.peak_live_bytes())),
         passes: args.passes,
         lag_steps: args.lag,
+        keeps_history: args.html.is_some() || args.snapshot.is_some(),
         ..Settings::new(args.policy)
     }
 }
@@ -122,6 +125,22 @@ fn run_once(args: &ReplayArgs, program: &Program<'_>, settings: &Settings) -> Re
     Ok(outcome)
 }
 
+/// The files that show what the policy did.
+fn write_history(args: &ReplayArgs, history: &History) -> Result<(), Failure> {
+    let _spinner = Spinner::new(!args.quiet);
+    if let Some(path) = args.html.as_deref() {
+        let mut out = Output::create(path)?;
+        write_history_html(history, &HistoryOptions::default(), &mut out).map_err(Failure::drawing(path))?;
+        out.finish().map_err(Failure::writing(path))?;
+    }
+    if let Some(path) = args.snapshot.as_deref() {
+        let mut out = Output::create(path)?;
+        write_snapshot(history, &mut out).map_err(Failure::writing(path))?;
+        out.finish().map_err(Failure::writing(path))?;
+    }
+    Ok(())
+}
+
 fn search(args: &ReplayArgs, program: &Program<'_>, settings: &Settings) -> replay::Result<Option<u64>> {
     let spinner = Spinner::new(!args.quiet);
     min_capacity(program, settings, |capacity| {
@@ -130,6 +149,9 @@ fn search(args: &ReplayArgs, program: &Program<'_>, settings: &Settings) -> repl
 }
 
 fn write(args: &ReplayArgs, report: &Report<'_>) -> Result<(), Failure> {
+    if let Some(history) = &report.outcome.history {
+        write_history(args, history)?;
+    }
     if is_stdout(args.json.as_deref()) {
         let mut out = io::BufWriter::new(io::stdout().lock());
         json::write(report, &mut out)?;
