@@ -89,6 +89,7 @@ pub struct PoolState {
 /// The driver's own stream-ordered pool.
 pub trait DriverPools: Send + Sync {
     /// Memory for work queued on `stream` from now on. Other streams may use it once they are ordered behind this call.
+    /// Before it runs out, the pool may wait for the device and give idle memory back.
     fn alloc_async(&self, bytes: u64, stream: StreamId) -> Result<DevicePtr>;
 
     /// Gives memory back behind all work queued on `stream` so far.

@@ -323,6 +323,18 @@ fn a_pools_free_has_to_lie_behind_the_uses_and_its_next_block_needs_no_look() {
 }
 
 #[test]
+fn streams_come_and_go_without_end() {
+    let (device, b) = device(|_| ());
+    for _ in 0..10_000 {
+        let stream = device.create_stream().unwrap();
+        device.order(stream, b).unwrap();
+        device.destroy_stream(stream).unwrap();
+        device.synchronize_stream(b).unwrap();
+    }
+    device.check().unwrap();
+}
+
+#[test]
 fn a_new_stream_in_an_old_place_is_not_ordered_behind_it() {
     let (device, b) = device(|_| ());
     // All places but b's are taken.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Most streams at a time, and most places for them: a clock has an entry for each place.
-const MAX_STREAMS: usize = 4096;
+const MAX_STREAMS: u32 = 4096;
 
 /// Entries of other streams that lie before something, by the stream's place. Missing ones are 0.
 type Clock = Arc<Vec<u64>>;
@@ -53,6 +53,8 @@ pub(super) struct Mark {
 #[derive(Debug)]
 pub(super) struct Streams {
     streams: Vec<Stream>,
+    /// Places of streams that were destroyed.
+    left: Vec<u32>,
     events: Slab<Option<Mark>>,
     seen: Vec<u64>,
     /// Kept to save its memory.
@@ -61,14 +63,15 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn new() -> Streams {
-        let mut streams = Streams { streams: Vec::new(), events: Slab::new(), seen: Vec::new(), stack: Vec::new() };
-        streams.add(0);
+        let (events, stack) = (Slab::new(), Vec::new());
+        let mut streams = Streams { streams: Vec::new(), left: Vec::new(), events, seen: Vec::new(), stack };
+        streams.add();
         streams
     }
 
-    fn add(&mut self, generation: u32) {
+    fn add(&mut self) {
         self.streams.push(Stream {
-            generation,
+            generation: 0,
             alive: true,
             issued: 0,
             done: 0,
@@ -81,20 +84,21 @@ impl Streams {
     // -- streams
 
     pub(super) fn create(&mut self) -> Option<u64> {
-        if self.streams.len() < MAX_STREAMS {
-            let place = u32::try_from(self.streams.len()).ok()?;
-            self.add(0);
-            return Some(join(place, 0));
+        // Another stream may take a place, and go on with its numbers, once the host has seen all of the old one finish.
+        let is_over = |place: &u32| {
+            let stream = &self.streams[*place as usize];
+            self.seen[*place as usize] == stream.issued && stream.generation < u32::MAX
+        };
+        if let Some(index) = self.left.iter().position(is_over) {
+            let place = self.left.swap_remove(index);
+            let stream = &mut self.streams[place as usize];
+            stream.alive = true;
+            stream.generation += 1;
+            return Some(join(place, stream.generation));
         }
-        // Another stream may take a place, and go on with its numbers, once nothing of the old one is left to wait for.
-        let place = (0..self.streams.len()).find(|&place| {
-            let stream = &self.streams[place];
-            !stream.alive && self.seen[place] == stream.issued && stream.generation < u32::MAX
-        })?;
-        let stream = &mut self.streams[place];
-        stream.alive = true;
-        stream.generation += 1;
-        Some(join(u32::try_from(place).ok()?, stream.generation))
+        let place = u32::try_from(self.streams.len()).ok().filter(|place| *place < MAX_STREAMS)?;
+        self.add();
+        Some(join(place, 0))
     }
 
     /// The place of a stream that exists.
@@ -106,6 +110,7 @@ impl Streams {
 
     pub(super) fn destroy(&mut self, place: u32) {
         self.streams[place as usize].alive = false;
+        self.left.push(place);
     }
 
     pub(super) fn id(&self, place: u32) -> u64 {
