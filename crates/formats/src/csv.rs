@@ -315,6 +315,26 @@ pub(crate) fn number(field: &[u8]) -> Result<u64, CsvProblem> {
     value.ok_or_else(|| CsvProblem::NotANumber(lossy(field)))
 }
 
+/// An address without a prefix.
+pub(crate) fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// A decimal number with at most `places` digits after its point, times ten to the `places`; digits beyond those are cut
+/// off.
+pub(crate) fn decimal(field: &[u8], places: usize) -> Option<u64> {
+    let (whole, fraction) = match field.iter().position(|&b| b == b'.') {
+        Some(point) => (&field[..point], &field[point + 1..]),
+        None => (field, &b"0"[..]),
+    };
+    if fraction.is_empty() || !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digits = (0..places).map(|place| fraction.get(place).map_or(0, |digit| u64::from(digit - b'0')));
+    digits.into_iter().try_fold(number(whole).ok()?, |sum, digit| sum.checked_mul(10)?.checked_add(digit))
+}
+
 /// The number in `field`, which belongs to `column`.
 pub(crate) fn number_in<C>(field: &[u8], column: C, range: RangeInclusive<u64>) -> Result<u64, RowError<C>> {
     let value = match number(field) {

@@ -2,7 +2,7 @@
 
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 
-use crate::{Format, dsa_csv, gpumem_trace, torch_snapshot, trace_csv};
+use crate::{Format, dsa_csv, gpumem_trace, rmm_log, torch_snapshot, trace_csv};
 
 /// What the beginning of a text looks like.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub(crate) fn detect(head: &[u8], is_all: bool) -> Found {
     }
     match text.first() {
         Some(b'{') => json_format(text, is_all),
+        _ if rmm_log::has_header(head) => Found::Ours(Format::RmmLog),
         _ if trace_csv::has_header(head) => Found::Ours(Format::TraceCsv),
         _ if dsa_csv::has_header(head) => Found::Ours(Format::DsaCsv),
         Some(b'[') => Found::Else("a JSON list; our formats are objects with a `format` field".to_owned()),

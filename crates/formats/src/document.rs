@@ -13,7 +13,7 @@ use crate::detect::{self, Found};
 use crate::input::Input;
 use crate::{Compression, Error, Limits, NamedProblem, Result};
 use crate::{corpus_graph, corpus_hlo, dsa_csv, gpumem_graph, gpumem_plan};
-use crate::{gpumem_trace, json, torch_snapshot, trace_csv};
+use crate::{gpumem_trace, json, rmm_log, torch_snapshot, trace_csv};
 
 /// A format that files are read in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,11 +35,13 @@ pub enum Format {
     TorchSnapshot,
     /// What a program asked for, in our own binary form.
     Trace,
+    /// What RMM's logging resource adaptor writes.
+    RmmLog,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::DsaCsv,
         Self::CorpusGraph,
         Self::CorpusHlo,
@@ -48,11 +50,12 @@ impl Format {
         Self::TraceCsv,
         Self::TorchSnapshot,
         Self::Trace,
+        Self::RmmLog,
     ];
 
     /// All of them in words, for messages.
     pub(crate) const LIST: &'static str = "DSA CSV, trace CSV, gpumem-trace/1, gpumem-graph/1, gpumem-plan/1, \
-        gpumem-corpus-graph/1, gpumem-corpus-hlo/1 and PyTorch memory snapshots (docs/formats.md)";
+        gpumem-corpus-graph/1, gpumem-corpus-hlo/1, PyTorch memory snapshots and RMM logs (docs/formats.md)";
 
     /// What the `format` field of a JSON file says; for others a word of ours.
     pub fn name(self) -> &'static str {
@@ -65,6 +68,7 @@ impl Format {
             Self::TraceCsv => "trace-csv",
             Self::TorchSnapshot => "torch-snapshot",
             Self::Trace => "gpumem-trace/1",
+            Self::RmmLog => "rmm-log",
         }
     }
 
@@ -195,6 +199,7 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
         Format::Graph => Content::Graph(gpumem_graph::read(&mut input)?),
         Format::Plan => Content::Plan(gpumem_plan::read(&mut input)?),
         Format::Trace => Content::Trace(gpumem_trace::read(&mut input, limits, &mut notes)?),
+        Format::RmmLog => Content::Trace(rmm_log::read(&mut input, limits, &mut notes)?),
         Format::TraceCsv => Content::Trace(trace_csv::read(&mut input, limits, &mut notes)?),
         Format::TorchSnapshot => {
             let history = torch_snapshot::read(&mut input, limits)?;

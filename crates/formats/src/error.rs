@@ -235,8 +235,13 @@ pub enum CsvProblem {
         fault: GapFault,
     },
     /// A row of a trace that says what nobody knows.
-    #[error("`{0}` is not an operation; known are {known}", known = operations_in_words())]
-    UnknownOperation(String),
+    #[error("`{word}` is not an operation; known are {known}")]
+    UnknownOperation {
+        /// What the row says.
+        word: String,
+        /// What it could say.
+        known: String,
+    },
     /// A stream was expected.
     #[error(
         "`{0}` is not a stream, which is a whole number from 0 to 2^63 - 1; only a `sync` may say -1 for all of them"
@@ -251,6 +256,14 @@ pub enum CsvProblem {
     /// A row that does to a block what can't be done to it.
     #[error("{0}")]
     Block(BlockFault),
+    /// The same, of a block that is known by its address.
+    #[error("pointer {pointer}: {fault}")]
+    Pointer {
+        /// As written in the file.
+        pointer: String,
+        /// What is wrong; its block is the address.
+        fault: BlockFault,
+    },
     /// A record longer than [`Limits::max_record_bytes`](crate::Limits::max_record_bytes), as an unclosed quote makes.
     #[error("the record is longer than {0} bytes; is a quote never closed?")]
     RecordTooLong(usize),
@@ -271,13 +284,6 @@ fn in_words(names: &[&str]) -> String {
         text.extend([mark, "`", name, "`"]);
     }
     text
-}
-
-/// What rows of a trace may say.
-fn operations_in_words() -> String {
-    let mut names: Vec<&str> = records::Operation::ALL.iter().map(|operation| operation.name()).collect();
-    names.push("free_requested");
-    names.join(", ")
 }
 
 /// What is wrong with a gap.

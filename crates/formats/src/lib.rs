@@ -57,6 +57,7 @@ mod json;
 mod limits;
 mod output;
 mod problem;
+mod rmm_log;
 mod torch_snapshot;
 mod trace_csv;
 mod words;

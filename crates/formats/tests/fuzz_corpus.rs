@@ -30,6 +30,7 @@ fn every_seed_is_read_or_refused_and_most_are_read() {
         ("trace_csv", Format::TraceCsv),
         ("snapshot", Format::TorchSnapshot),
         ("gpumem_trace", Format::Trace),
+        ("rmm_log", Format::RmmLog),
     ] {
         let read = seeds(target).iter().filter(|path| round(&std::fs::read(path).unwrap()) == Some(format)).count();
         assert!(read * 2 >= seeds(target).len() || read >= 2, "{target}: only {read} seeds are read");

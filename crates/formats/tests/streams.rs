@@ -58,7 +58,7 @@ fn the_format_field_may_stand_anywhere() {
     assert_eq!(
         refusal(graph(&format!(r#"{filler}"format":"gpumem-graph/2""#))),
         "f: format `gpumem-graph/2` is unknown; gpumem reads DSA CSV, trace CSV, gpumem-trace/1, gpumem-graph/1, \
-         gpumem-plan/1, gpumem-corpus-graph/1, gpumem-corpus-hlo/1 and PyTorch memory snapshots (docs/formats.md)"
+         gpumem-plan/1, gpumem-corpus-graph/1, gpumem-corpus-hlo/1, PyTorch memory snapshots and RMM logs (docs/formats.md)"
     );
     assert_eq!(read(format!("\u{feff} \n{}", graph(r#""format":"gpumem-graph/1""#))).format, Format::Graph);
 }

@@ -33,12 +33,7 @@ impl History {
             trace.comments.push(format!("allocator: {}", self.allocator));
         }
         trace.rows.reserve(devices.iter().map(|device| device.events.len()).sum());
-        let mut walk = Walk {
-            keeps_streams: devices.iter().all(|device| streams(device).all(|stream| stream <= MAX_STREAM)),
-            streams: HashMap::from_iter([(0, 0)]),
-            rows: trace.rows,
-            ..Walk::default()
-        };
+        let mut walk = Walk { rows: trace.rows, ..Walk::default() };
         let mut lives: Vec<Live> = devices.iter().map(|_| Live::new()).collect();
         for (device, live) in devices.iter().zip(&mut lives) {
             for block in device.start.iter().flat_map(|segment| &segment.blocks) {
@@ -52,8 +47,39 @@ impl History {
         }
         trace.comments.extend(walk.comments());
         trace.rows = walk.rows;
+        trace.number_streams();
         trace
     }
+}
+
+impl Trace {
+    /// Numbers streams anew if they are numbered by addresses, that is, if one is above 65 535 or negative (other than
+    /// in a sync of all streams): 0 stays, the others are 1, 2, ... in order of first appearance.
+    pub fn number_streams(&mut self) {
+        let is_stream = |row: &Row| row.operation != Operation::Sync || row.stream != Row::ALL_STREAMS;
+        let is_large = |stream: u64| stream > MAX_STREAM;
+        let named = self.rows.iter().filter(|row| is_stream(row));
+        let mut streams = named.flat_map(|row| [Some(row.stream as u64), waited_for(row)]).flatten();
+        if !streams.any(is_large) {
+            return;
+        }
+        let mut numbers: HashMap<u64, i64> = HashMap::from_iter([(0, 0)]);
+        let mut number = |stream: u64| -> i64 {
+            let next = numbers.len() as i64;
+            *numbers.entry(stream).or_insert(next)
+        };
+        for row in self.rows.iter_mut().filter(|row| is_stream(row)) {
+            if let Some(stream) = waited_for(row) {
+                row.id = number(stream) as u64;
+            }
+            row.stream = number(row.stream as u64);
+        }
+    }
+}
+
+/// The other stream that a row names.
+fn waited_for(row: &Row) -> Option<u64> {
+    (row.operation == Operation::Wait).then_some(row.id)
 }
 
 /// The device whose next event is the earliest; of several the first.
@@ -66,19 +92,12 @@ fn earliest(devices: &[&DeviceHistory], next: &[usize]) -> Option<usize> {
     heads.min().map(|(_, index)| index)
 }
 
-fn streams(device: &DeviceHistory) -> impl Iterator<Item = u64> {
-    let blocks = device.start.iter().flat_map(|segment| &segment.blocks).map(|block| block.stream);
-    blocks.chain(device.events.iter().map(|event| event.stream))
-}
-
 /// Blocks of a device that aren't free, by address: their ids, and whether their free was requested.
 type Live = BTreeMap<u64, (u64, bool)>;
 
 #[derive(Default)]
 struct Walk {
     rows: Vec<Row>,
-    keeps_streams: bool,
-    streams: HashMap<u64, i64>,
     next_id: u64,
     steps: u64,
     left_out: u64,
@@ -86,15 +105,6 @@ struct Walk {
 }
 
 impl Walk {
-    fn stream(&mut self, stream: u64) -> i64 {
-        if self.keeps_streams {
-            // At most MAX_STREAM.
-            return stream as i64;
-        }
-        let next = self.streams.len() as i64;
-        *self.streams.entry(stream).or_insert(next)
-    }
-
     fn fresh_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id - 1
@@ -107,8 +117,7 @@ impl Walk {
         }
         let id = self.fresh_id();
         let bytes = if block.requested_bytes == 0 { block.bytes } else { block.requested_bytes };
-        let row =
-            Row { id, bytes, stream: self.stream(block.stream), device, tag, stack: block.stack, ..Row::default() };
+        let row = Row { id, bytes, stream: block.stream as i64, device, tag, stack: block.stack, ..Row::default() };
         self.rows.push(row);
         let is_pending = block.state == BlockState::Pending;
         if is_pending {
@@ -120,7 +129,7 @@ impl Walk {
     fn follow(&mut self, device: u32, event: &Event, live: &mut Live) {
         let row = Row {
             bytes: event.bytes,
-            stream: self.stream(event.stream),
+            stream: event.stream as i64,
             device,
             tag: event.tag,
             stack: event.stack,
@@ -281,6 +290,20 @@ mod tests {
                 "added: 2 frees of blocks whose address went to another"
             ]
         );
+    }
+
+    #[test]
+    fn streams_keep_small_numbers_and_lose_addresses() {
+        let row = |operation, id, stream| Row { operation, id, stream, ..Row::default() };
+        let rows = vec![row(Op::Alloc, 9, 7), row(Op::Wait, 65_535, 7), row(Op::Sync, 0, -1)];
+        let mut trace = Trace { rows, ..Trace::default() };
+        let before = trace.rows.clone();
+        trace.number_streams();
+        assert_eq!(trace.rows, before);
+        trace.rows.push(row(Op::Wait, 65_536, 0));
+        trace.number_streams();
+        let streams: Vec<(u64, i64)> = trace.rows.iter().map(|row| (row.id, row.stream)).collect();
+        assert_eq!(streams, [(9, 1), (2, 1), (0, -1), (3, 0)]);
     }
 
     #[test]

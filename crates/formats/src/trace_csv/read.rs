@@ -115,7 +115,11 @@ fn operation(field: &[u8]) -> Result<(Operation, bool), RowError<Column>> {
     let known = Operation::ALL.into_iter().find(|operation| operation.name().as_bytes() == field);
     match known {
         Some(operation) => Ok((operation, false)),
-        None => Err((Some(Column::Op), CsvProblem::UnknownOperation(lossy(field)))),
+        None => {
+            let names: Vec<&str> = Operation::ALL.iter().map(|known| known.name()).chain([FREE_REQUESTED]).collect();
+            let problem = CsvProblem::UnknownOperation { word: lossy(field), known: names.join(", ") };
+            Err((Some(Column::Op), problem))
+        }
     }
 }
 
@@ -127,7 +131,7 @@ fn id(operation: Operation, field: &[u8]) -> Result<(u64, Option<&str>), RowErro
         Op::Work | Op::Sync | Op::OutOfMemory | Op::Snapshot if field.is_empty() => 0,
         Op::SegmentAlloc | Op::SegmentFree => match field.strip_prefix(b"s") {
             Some(digits) => {
-                hexadecimal(digits).ok_or_else(|| (Some(Column::Id), CsvProblem::NotAnAddress(lossy(field))))?
+                csv::hexadecimal(digits).ok_or_else(|| (Some(Column::Id), CsvProblem::NotAnAddress(lossy(field))))?
             }
             None => number_in(field, Column::Id, 0..=u64::MAX)?,
         },
@@ -141,12 +145,6 @@ fn id(operation: Operation, field: &[u8]) -> Result<(u64, Option<&str>), RowErro
         _ => number_in(field, Column::Id, 0..=u64::MAX)?,
     };
     Ok((id, None))
-}
-
-/// An address without a prefix.
-fn hexadecimal(digits: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))?;
-    u64::from_str_radix(digits, 16).ok()
 }
 
 fn stream(operation: Operation, field: Option<&[u8]>) -> Result<i64, RowError<Column>> {
@@ -167,23 +165,6 @@ fn time(header: &Header<Column>, records: &Records) -> Result<u64, RowError<Colu
     }
     match header.optional(records, Column::TimeUs) {
         None => Ok(0),
-        Some(field) => microseconds(field).ok_or_else(|| (Some(Column::TimeUs), CsvProblem::NotATime(lossy(field)))),
+        Some(field) => csv::decimal(field, 3).ok_or_else(|| (Some(Column::TimeUs), CsvProblem::NotATime(lossy(field)))),
     }
-}
-
-/// Microseconds with or without a fraction, in ns; digits beyond those are cut off.
-fn microseconds(field: &[u8]) -> Option<u64> {
-    let (whole, fraction) = match field.iter().position(|&b| b == b'.') {
-        Some(point) => (&field[..point], &field[point + 1..]),
-        None => (field, &b"0"[..]),
-    };
-    number(whole).ok()?.checked_mul(1000)?.checked_add(decimals(fraction, 3)?)
-}
-
-/// Digits after a decimal point as a number of `places` digits; `None` if there are none or they aren't digits.
-pub(crate) fn decimals(digits: &[u8], places: usize) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    Some((0..places).fold(0, |sum, place| sum * 10 + u64::from(digits.get(place).map_or(0, |digit| digit - b'0'))))
 }
