@@ -112,7 +112,8 @@ pub(crate) struct VerifyArgs {
 /// Convert between formats, as far as one can carry what the other says
 ///
 /// Graphs become gpumem-graph/1 (OUT ends in .json) or a CSV of buffers with live ranges (.csv); CSV files with an offset
-/// in every row become plans, and plans become CSV files. A further .gz or .zst compresses.
+/// in every row become plans, and plans become CSV files. Traces, logs of RMM and snapshots become traces: as a CSV, or
+/// binary (.gmtrace). A further .gz or .zst compresses.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConvertArgs {
     /// The file to read

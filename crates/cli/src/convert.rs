@@ -1,11 +1,14 @@
 //! `gpumem convert`.
 
 use coloring::{BoundKind, PlacedBuffer, Plan, Request, Status, verify};
-use formats::{Content, Limits, NamedProblem, Output, read_path, write_csv, write_graph, write_plan, write_trace_csv};
+use formats::{
+    Content, Limits, NamedProblem, Output, read_path, write_csv, write_graph, write_plan, write_trace, write_trace_csv,
+};
 use lifetime::{AnalysisOptions, Graph, Offset, Tier, analyse};
+use records::Trace;
 
 use crate::args::ConvertArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::words::defect_in_words;
 
 /// What a file is to become.
@@ -13,13 +16,24 @@ use crate::words::defect_in_words;
 enum Target {
     Csv,
     Json,
+    /// Our binary trace.
+    Trace,
+    /// A snapshot of PyTorch's.
+    Pickle,
 }
+
+/// The endings by which a file's name says what it is to become.
+const ENDINGS: [(&str, Target); 4] =
+    [(".csv", Target::Csv), (".json", Target::Json), (".gmtrace", Target::Trace), (".pickle", Target::Pickle)];
 
 /// Runs the command.
 pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let target = target(args)?;
     let document = read_path(&args.input, &Limits::default())?;
     let input = args.input.display();
+    for note in &document.notes {
+        say(&format!("{input}: {note}"));
+    }
     if !args.tiers.is_empty() && !matches!((&document.content, target), (Content::Graph(_), Target::Csv)) {
         return Err(Failure::input("--tiers only narrows a graph that becomes a CSV file".to_owned()));
     }
@@ -45,7 +59,17 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
             save(args, |out| write_plan(&plan, out))?;
         }
         (Content::Plan(plan), Target::Json) => save(args, |out| write_plan(&plan, out))?,
-        (Content::Trace(trace), Target::Csv) => save(args, |out| write_trace_csv(&trace, out))?,
+        (Content::Trace(trace), Target::Csv | Target::Trace) => save_trace(args, &trace, target)?,
+        (Content::History(history), Target::Csv | Target::Trace) => {
+            save_trace(args, &history.to_trace(None), target)?;
+        }
+        (Content::Trace(_), Target::Pickle) => {
+            let output = args.output.display();
+            return Err(Failure::input(format!(
+                "{input}: a trace has no addresses, which a snapshot is made of; `gpumem replay {input} --snapshot \
+                 {output}` gives every block one and writes it"
+            )));
+        }
         (other, _) => {
             let output = args.output.display();
             return Err(Failure::input(format!("{input}: {} can't become {output}", other.kind())));
@@ -57,14 +81,23 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
 fn target(args: &ConvertArgs) -> Result<Target, Failure> {
     let name = args.output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);
-    if name.ends_with(".csv") {
-        Ok(Target::Csv)
-    } else if name.ends_with(".json") {
-        Ok(Target::Json)
-    } else {
+    let found = ENDINGS.into_iter().find(|(ending, _)| name.ends_with(ending));
+    found.map(|(_, target)| target).ok_or_else(|| {
+        let endings = ENDINGS.map(|(ending, _)| ending).join(", ");
         let name = args.output.display();
-        Err(Failure::input(format!("{name}: the ending says the format: .csv or .json, then .gz or .zst if wanted")))
+        Failure::input(format!("{name}: the ending says the format: {endings}, then .gz or .zst if wanted"))
+    })
+}
+
+fn save_trace(args: &ConvertArgs, trace: &Trace, target: Target) -> Result<(), Failure> {
+    if target == Target::Trace {
+        return save(args, |out| write_trace(trace, out));
     }
+    if trace.rows.is_empty() {
+        let input = args.input.display();
+        return Err(Failure::input(format!("{input}: there are no rows to write, and a CSV file has at least one")));
+    }
+    save(args, |out| write_trace_csv(trace, out))
 }
 
 fn save_rows(args: &ConvertArgs, problem: &NamedProblem) -> Result<(), Failure> {

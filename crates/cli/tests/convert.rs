@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::{Folder, Report, example, files, shared, text_of};
+use support::{Folder, Report, example, files, root, shared, text_of};
 
 fn plan(folder: &Folder, file: &str, options: &str) -> Report {
     folder.run(&format!("plan {file} --no-baselines --json - {options}")).ok().report()
@@ -113,19 +113,76 @@ fn what_a_format_cannot_carry_is_refused() {
     let folder = Folder::new();
     let graph = example("two-streams.graph.json");
     folder.write("rows.csv", "id,lower,upper,size\na,0,1,1\n");
+    folder.write("trace.csv", "op,id,bytes\nalloc,1,8\n");
     folder.run(&format!("plan {graph} --quiet --plan-out plan.json")).ok();
     for (args, part) in [
         ("convert rows.csv graph.json", "no ops"),
         (&format!("convert {graph} out.csv"), "streams"),
         ("convert plan.json out.csv", "separations"),
-        ("convert rows.csv out.txt", ".csv or .json"),
-        ("convert rows.csv out", ".csv or .json"),
+        ("convert rows.csv out.txt", "the ending says the format: .csv, .json, .gmtrace, .pickle, then"),
+        ("convert rows.csv out", "the ending says the format"),
         ("convert rows.csv out.csv --tiers cyclic", "--tiers"),
+        ("convert rows.csv out.gmtrace", "a list of buffers with live ranges can't become out.gmtrace"),
+        ("convert trace.csv out.json", "a trace of requests can't become out.json"),
+        ("convert trace.csv out.pickle", "`gpumem replay trace.csv --snapshot out.pickle`"),
     ] {
         let message = folder.run(args).refusal();
         assert!(message.contains(part), "{args}: {message}");
     }
     folder.run("plan rows.csv --quiet --tiers persistent --plan-out none.json").ok();
     assert!(folder.run("convert none.json out.csv").refusal().contains("no buffers"));
-    assert_eq!(folder.names(), ["none.json", "plan.json", "rows.csv"]);
+    assert_eq!(folder.names(), ["none.json", "plan.json", "rows.csv", "trace.csv"]);
+}
+
+#[test]
+fn traces_go_through_every_form_and_come_back() {
+    let folder = Folder::new();
+    let text = "# model: tiny\nop,id,bytes,stream,thread,tag,time_ns\nalloc,1,64,0,7,conv,5\nuse,1,0,3,7,,6\n\
+                free,1,0,0,7,,9\nstep,1,0,0,7,,11\n";
+    folder.write("a.csv", text);
+    let mut from = "a.csv";
+    for to in ["b.gmtrace", "c.gmtrace.gz", "d.csv.zst", "e.gmtrace", "f.csv"] {
+        folder.run(&format!("convert {from} {to}")).ok();
+        from = to;
+    }
+    assert_eq!(folder.text("f.csv"), text);
+    assert!(folder.bytes("b.gmtrace").starts_with(b"\x89GPUMEM\n"));
+}
+
+#[test]
+fn a_trace_that_was_cut_is_converted_as_far_as_it_goes_and_says_so() {
+    let folder = Folder::new();
+    folder.write("a.csv", "op,id,bytes\nalloc,1,64\nfree,1,0\n");
+    folder.run("convert a.csv b.gmtrace").ok();
+    let whole = folder.bytes("b.gmtrace");
+    std::fs::write(folder.path("cut.gmtrace"), &whole[..whole.len() - 13]).unwrap();
+    let done = folder.run("convert cut.gmtrace c.csv").ok();
+    assert!(
+        done.stderr.contains("cut.gmtrace: the trace is cut after 2 rows: the file stops there"),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(folder.text("c.csv"), "op,id,bytes,stream\nalloc,1,64,0\nfree,1,0,0\n");
+    std::fs::write(folder.path("head.gmtrace"), &whole[..12]).unwrap();
+    let refused = folder.run("convert head.gmtrace d.csv");
+    assert!(refused.code == 2 && refused.stderr.contains("there are no rows to write"), "{}", refused.stderr);
+}
+
+#[test]
+fn snapshots_and_logs_become_traces() {
+    let folder = Folder::new();
+    folder.write(
+        "log.csv",
+        "Thread,Time,Action,Pointer,Size,Stream\n1,00:00:01,allocate,0xff00,64,0x2\n1,00:00:02,free,0xff00,64,0x2\n",
+    );
+    folder.run("convert log.csv log.gmtrace").ok();
+    folder.run("convert log.gmtrace rows.csv").ok();
+    assert_eq!(
+        folder.text("rows.csv"),
+        "op,id,bytes,stream,thread,time_ns\nalloc,0,64,2,1,1000000000\nfree,0,64,2,1,2000000000\n"
+    );
+    let snapshot = root().join("crates/formats/tests/data/cuda-gpt-medium-512-inference.pickle.gz");
+    let snapshot = text_of(&snapshot);
+    folder.run(&format!("convert {snapshot} snapshot.csv")).ok();
+    assert_eq!(folder.text("snapshot.csv").lines().filter(|line| line.starts_with("alloc,")).count(), 1889);
 }
