@@ -113,7 +113,7 @@ pub(crate) struct VerifyArgs {
 ///
 /// Graphs become gpumem-graph/1 (OUT ends in .json) or a CSV of buffers with live ranges (.csv); CSV files with an offset
 /// in every row become plans, and plans become CSV files. Traces, logs of RMM and snapshots become traces: as a CSV, or
-/// binary (.gmtrace). A further .gz or .zst compresses.
+/// binary (.gmtrace). Snapshots become snapshots (.pickle) in today's form. A further .gz or .zst compresses.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConvertArgs {
     /// The file to read

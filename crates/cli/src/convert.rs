@@ -2,7 +2,8 @@
 
 use coloring::{BoundKind, PlacedBuffer, Plan, Request, Status, verify};
 use formats::{
-    Content, Limits, NamedProblem, Output, read_path, write_csv, write_graph, write_plan, write_trace, write_trace_csv,
+    Content, Limits, NamedProblem, Output, read_path, write_csv, write_graph, write_plan, write_snapshot, write_trace,
+    write_trace_csv,
 };
 use lifetime::{AnalysisOptions, Graph, Offset, Tier, analyse};
 use records::Trace;
@@ -63,6 +64,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<(), Failure> {
         (Content::History(history), Target::Csv | Target::Trace) => {
             save_trace(args, &history.to_trace(None), target)?;
         }
+        (Content::History(history), Target::Pickle) => save(args, |out| write_snapshot(&history, out))?,
         (Content::Trace(_), Target::Pickle) => {
             let output = args.output.display();
             return Err(Failure::input(format!(

@@ -184,5 +184,8 @@ fn snapshots_and_logs_become_traces() {
     let snapshot = root().join("crates/formats/tests/data/cuda-gpt-medium-512-inference.pickle.gz");
     let snapshot = text_of(&snapshot);
     folder.run(&format!("convert {snapshot} snapshot.csv")).ok();
+    folder.run(&format!("convert {snapshot} again.pickle.gz")).ok();
+    folder.run("convert again.pickle.gz again.csv").ok();
+    assert_eq!(folder.text("again.csv"), folder.text("snapshot.csv"));
     assert_eq!(folder.text("snapshot.csv").lines().filter(|line| line.starts_with("alloc,")).count(), 1889);
 }
