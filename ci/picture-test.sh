@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Draws plans with memviz and opens the pages in headless Chromium; ends with 'N passed, N failed'.
+# Draws plans and histories with memviz and opens the pages in headless Chromium; ends with 'N passed, N failed'.
 #
 # Needs cargo. Installs Chromium and Node.js from Debian's packages where they are missing and it may, and the browser
 # driver from npm into a folder that it removes. The pages themselves are opened without any network.
@@ -51,6 +51,11 @@ picture=$(cargo metadata --format-version 1 --no-deps | node -e '
 for plan in empty one small hostile extreme; do
     "$picture" "$plan" "$scratch/$plan.html" "$scratch/$plan.svg" >/dev/null
 done
+for history in small-history empty-history no-segments hostile-history inconsistent extreme-history; do
+    "$picture" "$history" "$scratch/$history.html" "$scratch/$history.svg" >/dev/null
+done
+"$picture" run:20000 "$scratch/run20000.html" >/dev/null
+"$picture" run:1000000 "$scratch/run1000000.html" >/dev/null
 "$picture" synthetic:30000 "$scratch/30000.html" "$scratch/30000.svg" >/dev/null
 "$picture" synthetic:100000 "$scratch/100000.html" >/dev/null
 

@@ -1,4 +1,4 @@
-// What the page of a plan promises, checked in a browser. The plans are those of memviz's `picture` example.
+// What the pages promise, checked in a browser: here that of a plan. The plans are those of memviz's `picture` example.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -16,6 +16,8 @@ import {
   textOf,
   token,
 } from "./harness.mjs";
+// Its checks run first.
+import "./histories.mjs";
 
 const folder = process.argv[2];
 const view = (page) => page.evaluate(() => memviz.view());

@@ -448,6 +448,7 @@ async function start() {
     showFacts();
     found();
     view.draw();
+    performance.mark("first-picture");
     if (!next.isReady) {
       next.reading ??= next.readRest();
       await breathe();
@@ -584,14 +585,13 @@ async function start() {
 
   texts = await readTexts(facts);
   if (facts.devices.length) {
-    const first = showDevice(0);
-    document.documentElement.dataset.painted = "yes";
-    await first;
+    await showDevice(0);
   } else {
     $("nothing").hidden = false;
     view.stage.hidden = true;
     setPanel(false);
   }
+  performance.mark("ready");
   document.documentElement.dataset.ready = "yes";
 
   // For scripts and tests: what is shown, without a way to change the history.
@@ -606,6 +606,7 @@ async function start() {
     frames: () => view.frames,
     isWhole: () => view.isWhole,
     isSingle: () => view.isSingle(),
+    moments: () => data.moments,
     count: () => data.count,
     moment: () => view.moment,
     pinned: () => view.pinned,

@@ -5,7 +5,7 @@ const MOST_ROWS = 10;
 // Everything about a moment, exactly.
 function stateAt(data, moment) {
   const blocks = data.blocksAt(moment);
-  const state = { moment, blocks, live: 0n, allocated: 0n, active: 0n, reserved: 0n, largest: data.largest(moment), pendingCount: 0 };
+  const state = { data, moment, blocks, live: 0n, allocated: 0n, active: 0n, reserved: 0n, largest: data.largest(moment), pendingCount: 0 };
   for (const i of blocks) {
     const bytes = data.bytes.big(i);
     state.active += bytes;
@@ -173,8 +173,9 @@ class StatePanel {
 
   drawMap() {
     const { view, state, canvas } = this;
-    if (!state) return;
     const { data, grouping, look } = view;
+    // Of another device, or of one that is still being read.
+    if (!grouping || state?.data !== data) return;
     const ratio = Math.min(3, window.devicePixelRatio || 1);
     const wide = canvas.parentElement.clientWidth;
     const isEmpty = state.width === 0;
@@ -256,8 +257,8 @@ class StatePanel {
 
   showHolders() {
     const { view, state, by } = this;
-    if (!state) return;
     const { data } = view;
+    if (state?.data !== data) return;
     const all = holdersOf(data, state, by);
     const most = all.length ? Number(all[0][1]) : 1;
     const list = $("holders");

@@ -12,36 +12,36 @@ const WHOLE: f64 = 65536.0;
 /// Cells are made larger until no more than this many are needed.
 const MAX_CELLS: f64 = 2_000_000.0;
 
-/// Coverage of a part of the picture, for each tier.
-pub(crate) struct Cells {
+/// Coverage of a part of the picture, for each of `G` groups.
+pub(crate) struct Cells<const G: usize> {
     area: Rect,
     size: f64,
     width: usize,
     height: usize,
-    sums: Vec<[i64; 3]>,
+    sums: Vec<[i64; G]>,
 }
 
 /// Cells of one look that lie side by side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Run {
-    /// The tier that covers most of them.
-    pub(crate) tier: usize,
+    /// The group that covers most of them.
+    pub(crate) group: usize,
     /// How much of them is covered, 1 to [`LEVELS`].
     pub(crate) level: usize,
     /// Where they lie.
     pub(crate) place: Rect,
 }
 
-impl Cells {
+impl<const G: usize> Cells<G> {
     /// Empty cells over `area`, of `size` pixels or more.
     pub(crate) fn new(area: Rect, size: f64) -> Self {
         let size = size.max((area.w * area.h / MAX_CELLS).sqrt());
         let (width, height) = ((area.w / size).ceil().max(1.0) as usize, (area.h / size).ceil().max(1.0) as usize);
-        Self { area, size, width, height, sums: vec![[0; 3]; (width + 1) * (height + 1)] }
+        Self { area, size, width, height, sums: vec![[0; G]; (width + 1) * (height + 1)] }
     }
 
     /// Adds a rectangle, which must lie inside the area.
-    pub(crate) fn add(&mut self, place: Rect, tier: usize) {
+    pub(crate) fn add(&mut self, place: Rect, group: usize) {
         let (columns, across) = span(place.x - self.area.x, place.right() - self.area.x, self.size, self.width);
         let (rows, along) = span(place.y - self.area.y, place.bottom() - self.area.y, self.size, self.height);
         let part = (WHOLE * across * along).clamp(1.0, WHOLE) as i64;
@@ -51,7 +51,7 @@ impl Cells {
             (rows.1, columns.0, -part),
             (rows.1, columns.1, part),
         ] {
-            self.sums[row * (self.width + 1) + column][tier] += part;
+            self.sums[row * (self.width + 1) + column][group] += part;
         }
     }
 
@@ -59,13 +59,13 @@ impl Cells {
     pub(crate) fn runs(mut self) -> Vec<Run> {
         let stride = self.width + 1;
         for row in 0..self.height {
-            let mut across = [0; 3];
+            let mut across = [0; G];
             for column in 0..self.width {
                 let at = row * stride + column;
-                let above = if row > 0 { self.sums[at - stride] } else { [0; 3] };
-                for tier in 0..3 {
-                    across[tier] += self.sums[at][tier];
-                    self.sums[at][tier] = across[tier] + above[tier];
+                let above = if row > 0 { self.sums[at - stride] } else { [0; G] };
+                for group in 0..G {
+                    across[group] += self.sums[at][group];
+                    self.sums[at][group] = across[group] + above[group];
                 }
             }
         }
@@ -101,20 +101,20 @@ impl Cells {
             if all <= 0 {
                 continue;
             }
-            let tier = (0..3).max_by_key(|&tier| sums[tier]).unwrap_or(0);
+            let group = (0..G).max_by_key(|&group| sums[group]).unwrap_or(0);
             let level = ((all as f64 / WHOLE * LEVELS as f64).round() as usize).clamp(1, LEVELS);
             match found.last_mut() {
-                Some((_, to, look)) if *to == column && *look == (tier, level) => *to += 1,
-                _ => found.push((column, column + 1, (tier, level))),
+                Some((_, to, look)) if *to == column && *look == (group, level) => *to += 1,
+                _ => found.push((column, column + 1, (group, level))),
             }
         }
         found
     }
 
-    fn run(&self, (from, to, (tier, level), first): (usize, usize, (usize, usize), usize), after: usize) -> Run {
+    fn run(&self, (from, to, (group, level), first): (usize, usize, (usize, usize), usize), after: usize) -> Run {
         let x = |column: usize| (self.area.x + column as f64 * self.size).min(self.area.right());
         let y = |row: usize| (self.area.y + row as f64 * self.size).min(self.area.bottom());
-        Run { tier, level, place: Rect::new(x(from), y(first), x(to), y(after)) }
+        Run { group, level, place: Rect::new(x(from), y(first), x(to), y(after)) }
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn many_thin_rows_add_up_to_a_full_one() {
-        let mut cells = Cells::new(Rect::new(10.0, 10.0, 30.0, 20.0), 1.0);
+        let mut cells = Cells::<3>::new(Rect::new(10.0, 10.0, 30.0, 20.0), 1.0);
         for i in 0..10 {
             let top = 12.0 + f64::from(i) / 10.0;
             cells.add(Rect::new(15.0, top, 25.0, top + 0.1), 1);
@@ -146,15 +146,15 @@ mod tests {
         assert_eq!(
             runs,
             [
-                Run { tier: 1, level: 8, place: Rect::new(15.0, 12.0, 25.0, 13.0) },
-                Run { tier: 2, level: 3, place: Rect::new(28.0, 10.0, 29.0, 20.0) },
+                Run { group: 1, level: 8, place: Rect::new(15.0, 12.0, 25.0, 13.0) },
+                Run { group: 2, level: 3, place: Rect::new(28.0, 10.0, 29.0, 20.0) },
             ]
         );
     }
 
     #[test]
     fn a_huge_area_takes_few_cells() {
-        let cells = Cells::new(Rect::new(0.0, 0.0, 8192.0, 8192.0), 1.0);
+        let cells = Cells::<3>::new(Rect::new(0.0, 0.0, 8192.0, 8192.0), 1.0);
         assert!(cells.sums.len() < 2_100_000);
     }
 }

@@ -196,7 +196,12 @@ impl Palette {
 
     /// Border of a buffer.
     pub(crate) fn edge(&self, tier: usize) -> Rgb {
-        self.tiers[tier].mixed(self.edge.0, self.edge.1)
+        self.edge_of(self.tiers[tier])
+    }
+
+    /// Border of something of this colour.
+    pub(crate) fn edge_of(&self, color: Rgb) -> Rgb {
+        color.mixed(self.edge.0, self.edge.1)
     }
 
     /// Fill of a buffer that a search leaves out.
@@ -257,7 +262,7 @@ impl Palette {
             format!(
                 "{{\"fill\":\"{color}\",\"shades\":[{}],\"edge\":\"{}\",\"dimmed\":\"{}\",\"ink\":\"{}\"}}",
                 shades.join(","),
-                color.mixed(self.edge.0, self.edge.1),
+                self.edge_of(color),
                 color.mixed(self.plot, 205),
                 ink_on(color)
             )
@@ -278,7 +283,7 @@ impl Palette {
 }
 
 /// A colour in one of its shades, from 21/256 darker to 21/256 lighter.
-fn shaded(color: Rgb, shade: usize) -> Rgb {
+pub(crate) fn shaded(color: Rgb, shade: usize) -> Rgb {
     let step = (shade % SHADES) as i16 * 6 - 21;
     let toward = if step < 0 { Rgb(0, 0, 0) } else { Rgb(255, 255, 255) };
     color.mixed(toward, step.unsigned_abs())

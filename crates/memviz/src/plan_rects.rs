@@ -9,7 +9,7 @@ use crate::{
     cells::{Cells, LEVELS},
     model::{Model, Piece},
     numbers::{counted, cut, grouped},
-    palette::{Palette, SHADES, shade_of, tier_index},
+    palette::{Palette, Rgb, SHADES, shade_of, tier_index},
     scene::{Item, Rect},
     ticks::bytes,
 };
@@ -137,8 +137,19 @@ pub(crate) fn draw(
     palette: &Palette,
     items: &mut Vec<Item>,
 ) {
-    let snap = |v: f64, origin: f64| origin + ((v - origin) / unit).round() * unit;
     let exact: Vec<Rect> = pieces.iter().map(|piece| place_of(piece, model, area, top)).collect();
+    let (singles, is_single) = split(&exact, area, unit);
+    draw_singles(model, pieces, &singles, palette, items);
+    if singles.len() < pieces.len() {
+        let rest = (0..pieces.len()).filter(|&index| !is_single[index]);
+        let rest = rest.map(|index| (exact[index], tier_index(model.buffer(pieces[index].number).tier)));
+        draw_rest(rest, area, &palette.tiers, items);
+    }
+}
+
+/// The rectangles to be drawn one by one, with edges rounded to multiples of `unit`, and which ones those are.
+pub(crate) fn split(exact: &[Rect], area: Rect, unit: f64) -> (Vec<(usize, Rect)>, Vec<bool>) {
+    let snap = |v: f64, origin: f64| origin + ((v - origin) / unit).round() * unit;
     let snapped = |place: &Rect| {
         let bottom = area.bottom();
         Rect::new(
@@ -155,14 +166,9 @@ pub(crate) fn draw(
         singles.truncate(MAX_SINGLE);
         singles.sort_unstable_by_key(|single| single.0);
     }
-    draw_singles(model, pieces, &singles, palette, items);
-    let mut is_single = vec![false; pieces.len()];
+    let mut is_single = vec![false; exact.len()];
     singles.iter().for_each(|&(index, _)| is_single[index] = true);
-    if singles.len() < pieces.len() {
-        let rest = (0..pieces.len()).filter(|&index| !is_single[index]);
-        let rest = rest.map(|index| (exact[index], tier_index(model.buffer(pieces[index].number).tier)));
-        draw_rest(rest, area, palette, items);
-    }
+    (singles, is_single)
 }
 
 fn draw_singles(
@@ -216,11 +222,17 @@ fn note(model: &Model<'_>, number: u32) -> String {
     )
 }
 
-fn draw_rest(rest: impl Iterator<Item = (Rect, usize)> + Clone, area: Rect, palette: &Palette, items: &mut Vec<Item>) {
+/// Sums up rectangles, each of a group, in cells of the groups' colours.
+pub(crate) fn draw_rest<const G: usize>(
+    rest: impl Iterator<Item = (Rect, usize)> + Clone,
+    area: Rect,
+    colors: &[Rgb; G],
+    items: &mut Vec<Item>,
+) {
     let mut size = 1.0;
     let runs = loop {
-        let mut cells = Cells::new(area, size);
-        rest.clone().for_each(|(place, tier)| cells.add(place, tier));
+        let mut cells = Cells::<G>::new(area, size);
+        rest.clone().for_each(|(place, group)| cells.add(place, group));
         let runs = cells.runs();
         // At 16 pixels even the largest picture has few enough.
         if runs.len() <= MAX_RUNS || size >= 64.0 {
@@ -228,14 +240,14 @@ fn draw_rest(rest: impl Iterator<Item = (Rect, usize)> + Clone, area: Rect, pale
         }
         size *= 2.0;
     };
-    let mut groups: Vec<Vec<Rect>> = vec![Vec::new(); 3 * (LEVELS + 1)];
+    let mut groups: Vec<Vec<Rect>> = vec![Vec::new(); G * (LEVELS + 1)];
     for run in runs {
-        groups[run.tier * (LEVELS + 1) + run.level].push(run.place);
+        groups[run.group * (LEVELS + 1) + run.level].push(run.place);
     }
     for (index, rects) in groups.into_iter().enumerate().filter(|(_, rects)| !rects.is_empty()) {
-        let (tier, level) = (index / (LEVELS + 1), index % (LEVELS + 1));
+        let (group, level) = (index / (LEVELS + 1), index % (LEVELS + 1));
         let alpha = level as f64 / LEVELS as f64;
-        items.push(Item::Rects { fill: palette.tiers[tier], alpha, rim: None, note: None, rects });
+        items.push(Item::Rects { fill: colors[group], alpha, rim: None, note: None, rects });
     }
 }
 

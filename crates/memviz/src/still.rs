@@ -1,11 +1,13 @@
-//! Still pictures of a plan.
+//! Still pictures of plans and histories.
 
 use std::io::Write;
 
 use coloring::Plan;
+use records::History;
 
 use crate::{
-    Error, PictureOptions,
+    Error, HistoryOptions, PictureOptions,
+    history::history_scene,
     plan_scene::{Medium, scene},
     png, svg,
 };
@@ -37,4 +39,27 @@ pub fn write_png(plan: &Plan, options: &PictureOptions, out: impl Write) -> Resu
     options.check_size(options.scale)?;
     let medium = Medium { unit: 1.0 / f64::from(options.scale), slack: 1.0 };
     png::write(&scene(plan, options, &medium)?, options.scale, out)
+}
+
+/// Writes the first device shown of `history` as SVG of `options.picture.width` by `options.picture.height` pixels:
+/// curves over time and addresses over time. The file stays below about 5 MB, as with [`write_svg`].
+///
+/// # Errors
+/// [`Error::Size`], and those of [`write_history_html`](crate::write_history_html).
+pub fn write_history_svg(history: &History, options: &HistoryOptions, out: impl Write) -> Result<(), Error> {
+    options.picture.check_size(1)?;
+    svg::write(&history_scene(history, options, &SVG)?, out)?;
+    Ok(())
+}
+
+/// Writes the first device shown of `history` as PNG; size, memory and letters are as with [`write_png`].
+///
+/// # Errors
+/// [`Error::Size`], [`Error::Pixels`] when memory is short, and those of
+/// [`write_history_html`](crate::write_history_html).
+pub fn write_history_png(history: &History, options: &HistoryOptions, out: impl Write) -> Result<(), Error> {
+    let scale = options.picture.scale;
+    options.picture.check_size(scale)?;
+    let medium = Medium { unit: 1.0 / f64::from(scale), slack: 1.0 };
+    png::write(&history_scene(history, options, &medium)?, scale, out)
 }

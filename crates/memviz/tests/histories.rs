@@ -6,8 +6,11 @@
 #[path = "../examples/picture/histories.rs"]
 mod histories;
 
-use memviz::{ColorBy, HistoryOptions, PictureOptions, Theme, write_history_html};
+use memviz::{
+    ColorBy, HistoryOptions, PictureOptions, Theme, write_history_html, write_history_png, write_history_svg,
+};
 use records::History;
+use tiny_skia::Pixmap;
 
 fn history(name: &str) -> History {
     histories::from_source(name).unwrap()
@@ -79,4 +82,60 @@ fn a_million_stacks_stay_within_their_limit() {
     let page = html(&history, &options);
     assert!(page.contains("\"stacks\":1000,") && page.contains("\"allStacks\":30002"), "limits are not stated");
     assert!(page.len() < 1_500_000, "{}", page.len());
+}
+
+fn svg(history: &History, options: &HistoryOptions) -> String {
+    let mut picture = Vec::new();
+    write_history_svg(history, options, &mut picture).unwrap();
+    String::from_utf8(picture).unwrap()
+}
+
+#[test]
+fn still_pictures_are_well_formed_and_bounded() {
+    for name in ALL.into_iter().chain(["run:100000"]) {
+        let history = history(name);
+        for color_by in ColorBy::ALL {
+            let text = svg(&history, &HistoryOptions { color_by, ..HistoryOptions::default() });
+            let document = roxmltree::Document::parse(&text).unwrap();
+            assert_eq!(document.root_element().tag_name().name(), "svg", "{name}");
+            assert!(document.descendants().all(|node| !["script", "image", "a"].contains(&node.tag_name().name())));
+            assert!(text.len() < 2_000_000, "{name}: {}", text.len());
+        }
+    }
+}
+
+#[test]
+fn a_still_picture_shows_blocks_holes_and_what_is_pending_in_their_places() {
+    let picture = PictureOptions::default().with_size(1000, 800);
+    let options = HistoryOptions { picture, ..HistoryOptions::default() };
+    let mut file = Vec::new();
+    write_history_png(&history("small-history"), &options, &mut file).unwrap();
+    let pixels = Pixmap::decode_png(&file).unwrap();
+    // The ground of the layout is the last shape in the colour of what isn't reserved: all addresses, all moments.
+    let text = svg(&history("small-history"), &options);
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let ground = document.descendants().rfind(|node| node.attribute("fill") == Some("#eef0f4")).unwrap();
+    let path = ground.attribute("d").unwrap();
+    let numbers: Vec<f64> =
+        path.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|n| n.parse().ok()).collect();
+    let [left, top, width, height, ..] = numbers[..] else { panic!("{path}") };
+    let at = |moment: f64, share: f64| {
+        let (x, y) = (left + width * moment / 14.0, top + height * (1.0 - share));
+        let pixel = pixels.pixel(x as u32, y as u32).unwrap();
+        [pixel.red(), pixel.green(), pixel.blue()]
+    };
+    let near = |a: [u8; 3], b: [u8; 3]| a.iter().zip(b).all(|(a, b)| a.abs_diff(b) < 30);
+    // Of 128 KiB: weights up to 16, nothing reserved above 96 before event 11, `grads` from 64 to 96.
+    assert!(near(at(7.3, 0.03), [0x3f, 0x5a, 0xa0]), "weights: {:?}", at(7.3, 0.03));
+    assert!(near(at(5.0, 0.9), [0xee, 0xf0, 0xf4]), "not reserved: {:?}", at(5.0, 0.9));
+    assert!(near(at(11.5, 0.62), [0xf2, 0xb3, 0x48]), "grads: {:?}", at(11.5, 0.62));
+    assert!(!near(at(12.5, 0.28), at(8.4, 0.28)), "what is pending looks as if it were live");
+}
+
+#[test]
+fn names_in_a_still_picture_are_text() {
+    let text =
+        svg(&history("hostile-history"), &HistoryOptions { color_by: ColorBy::Tag, ..HistoryOptions::default() });
+    assert!(!text.contains("<script") && !text.contains("onload=window") || text.contains("&lt;svg onload"), "markup");
+    assert!(text.contains("&lt;/script&gt;"), "the name is missing");
 }

@@ -68,6 +68,8 @@ fn draw_history(history: &History, options: &HistoryOptions, outputs: &[String])
         let mut out = BufWriter::new(File::create(path)?);
         match path.rsplit('.').next() {
             Some("html") => memviz::write_history_html(history, options, &mut out)?,
+            Some("svg") => memviz::write_history_svg(history, options, &mut out)?,
+            Some("png") => memviz::write_history_png(history, options, &mut out)?,
             _ => return Err(format!("{path}: not .html, .svg or .png").into()),
         }
         out.into_inner()?;
