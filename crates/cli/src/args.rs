@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use lifetime::{Order, Tier};
 
+use crate::diff::At;
 use crate::quantity::{Seconds, Size};
 use crate::replay::ReplayArgs;
 
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Replay(Box<ReplayArgs>),
     Summary(SummaryArgs),
     ExplainOom(ExplainOomArgs),
+    Diff(DiffArgs),
 }
 
 /// Plan where each buffer of a graph lies, and show how good the plan is
@@ -158,6 +160,29 @@ pub(crate) struct ExplainOomArgs {
     /// Don't replay the requests under other policies and settings
     #[arg(long)]
     pub(crate) no_replay: bool,
+    /// Write the figures as JSON; `-` is standard output, which then holds nothing else
+    #[arg(long, value_name = "PATH")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Compare two recorded runs: what grew, by stack and by tag
+///
+/// A and B are PyTorch memory snapshots or traces of requests. Stacks are matched by function, file and line; where only
+/// lines moved, by function and file.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiffArgs {
+    /// The earlier run, or the one that is well
+    #[arg(value_name = "A")]
+    pub(crate) before: PathBuf,
+    /// The later run, or the one that isn't
+    #[arg(value_name = "B")]
+    pub(crate) after: PathBuf,
+    /// Moment to compare: when most bytes were live, or after the last event
+    #[arg(long, value_name = "peak|end", default_value = "peak")]
+    pub(crate) at: At,
+    /// Device to look at [default: the one with most events]
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
     /// Write the figures as JSON; `-` is standard output, which then holds nothing else
     #[arg(long, value_name = "PATH")]
     pub(crate) json: Option<PathBuf>,

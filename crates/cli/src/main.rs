@@ -10,6 +10,7 @@
 mod answer;
 mod args;
 mod convert;
+mod diff;
 mod explain_oom;
 mod failure;
 mod load;
@@ -59,5 +60,6 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(&args),
         Command::Summary(args) => summary::run(&args),
         Command::ExplainOom(args) => explain_oom::run(&args),
+        Command::Diff(args) => diff::run(&args),
     }
 }

@@ -33,6 +33,8 @@ impl StepSource {
 /// One step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StepFigures {
+    /// Its number: by the marks before it, as the annotation says, or counted from 1 where it was found.
+    pub number: u64,
     /// Number of its first event.
     pub start: u64,
     /// Number of the event after its last.
@@ -101,8 +103,8 @@ pub fn find_steps(history: &DeviceHistory, annotations: &[Annotation], names: &N
     Some(Steps { source, steps: figures(history, &bounds) })
 }
 
-/// Half-open ranges of event numbers, in order, not overlapping.
-type Bounds = Vec<(usize, usize)>;
+/// Half-open ranges of event numbers, in order, not overlapping, each with the number of its step.
+type Bounds = Vec<(u64, usize, usize)>;
 
 fn by_events(events: &[Event]) -> Option<Bounds> {
     let marks: Vec<usize> = (0..events.len()).filter(|&at| events[at].action == Action::Step).collect();
@@ -112,8 +114,11 @@ fn by_events(events: &[Event]) -> Option<Bounds> {
         true => marks.into_iter().chain([events.len()]).collect(),
         false => [0].into_iter().chain(marks).collect(),
     };
-    let has_requests = |&(from, to): &(usize, usize)| events[from..to].iter().any(|e| e.action == Action::Alloc);
-    let bounds: Bounds = edges.windows(2).map(|pair| (pair[0], pair[1])).filter(has_requests).collect();
+    let has_requests =
+        |&(_, from, to): &(u64, usize, usize)| events[from..to].iter().any(|e| e.action == Action::Alloc);
+    let ranges = edges.windows(2).map(|pair| (pair[0], pair[1]));
+    let bounds: Bounds = (u64::from(opens)..).zip(ranges).map(|(number, (from, to))| (number, from, to)).collect();
+    let bounds: Bounds = bounds.into_iter().filter(has_requests).collect();
     (bounds.len() >= 2).then_some(bounds)
 }
 
@@ -123,18 +128,19 @@ fn by_annotations<'a>(
     annotations: impl Iterator<Item = &'a Annotation>,
     names: &Names,
 ) -> Option<Bounds> {
-    let mut families: HashMap<&str, Vec<u64>> = HashMap::new();
+    let mut families: HashMap<&str, Vec<(u64, u64)>> = HashMap::new();
     for annotation in annotations.filter(|a| a.stage == Stage::Start && a.time_ns != 0) {
         let name = names.get(annotation.name);
         let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
         if family.len() < name.len() && family.to_ascii_lowercase().contains("step") {
-            families.entry(family).or_default().push(annotation.time_ns);
+            let number = name[family.len()..].parse().unwrap_or(u64::MAX);
+            families.entry(family).or_default().push((annotation.time_ns, number));
         }
     }
     let (_, mut times) =
         families.into_iter().max_by_key(|(family, times)| (times.len(), std::cmp::Reverse(*family)))?;
     times.sort_unstable();
-    times.dedup();
+    times.dedup_by_key(|(time, _)| *time);
     // Times of events may run backwards in a broken file: the first event at or after a moment counts.
     let mut latest = 0;
     let clock: Vec<u64> = events
@@ -144,10 +150,12 @@ fn by_annotations<'a>(
             latest
         })
         .collect();
-    let mut starts: Vec<usize> = times.iter().map(|&time| clock.partition_point(|&at| at < time)).collect();
-    starts.push(events.len());
-    starts.dedup();
-    let bounds: Bounds = starts.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let mut starts: Vec<(u64, usize)> =
+        times.iter().map(|&(time, number)| (number, clock.partition_point(|&at| at < time))).collect();
+    starts.push((0, events.len()));
+    // Of several that begin at one event the last one counts: the others are empty.
+    let bounds = starts.windows(2).map(|pair| (pair[0].0, pair[0].1, pair[1].1));
+    let bounds: Bounds = bounds.filter(|(_, from, to)| from < to).collect();
     (bounds.len() >= 2).then_some(bounds)
 }
 
@@ -204,7 +212,7 @@ impl Repetition {
     fn bounds(&self, allocs: &[usize], end: usize) -> Bounds {
         let event_at = |place: usize| allocs.get(place).copied().unwrap_or(end);
         let bound = |index: usize| event_at(self.start + index * self.period);
-        (0..self.count).map(|index| (bound(index), bound(index + 1))).collect()
+        (0..self.count).map(|index| (index as u64 + 1, bound(index), bound(index + 1))).collect()
     }
 }
 
@@ -293,16 +301,17 @@ fn rolling(sequence: &[u32], length: usize) -> impl Iterator<Item = (usize, u64)
     })
 }
 
-fn figures(history: &DeviceHistory, bounds: &[(usize, usize)]) -> Vec<StepFigures> {
+fn figures(history: &DeviceHistory, bounds: &Bounds) -> Vec<StepFigures> {
     let mut map = MemoryMap::new(history);
     let mut steps = Vec::with_capacity(bounds.len());
     let mut played = 0;
-    for &(start, end) in bounds {
+    for &(number, start, end) in bounds {
         for event in &history.events[played..start.max(played)] {
             map.apply(event);
         }
         let totals = map.totals();
         let mut step = StepFigures {
+            number,
             start: start as u64,
             end: end as u64,
             allocs: 0,
@@ -404,6 +413,7 @@ mod tests {
         let leaking = DeviceHistory { events: events(7), ..DeviceHistory::default() };
         let steps = find_steps(&leaking, &[], &Names::default()).unwrap();
         assert_eq!((steps.source, steps.steps.len()), (StepSource::Events, 5));
+        assert_eq!(steps.steps.iter().map(|s| s.number).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         assert_eq!((steps.growth_per_step(), steps.looks_like_leak()), (Some(7), true));
         assert_eq!(steps.steps[2].peak_live, 2 * 7 + 107);
         let sound = DeviceHistory { events: events(0), ..DeviceHistory::default() };
@@ -426,12 +436,12 @@ mod tests {
         let history = DeviceHistory { events, ..DeviceHistory::default() };
         let steps = find_steps(&history, &annotations, &names).unwrap();
         assert_eq!(steps.source, StepSource::Annotations);
-        assert_eq!(steps.steps.iter().map(|s| s.allocs).collect::<Vec<_>>(), [10, 10, 10]);
+        assert_eq!(steps.steps.iter().map(|s| (s.number, s.allocs)).collect::<Vec<_>>(), [(0, 10), (1, 10), (2, 10)]);
         let named = |tag| Event { action: Action::Step, tag: NameId(tag), ..Event::default() };
         let events = vec![alloc(1, 0), named(1), alloc(2, 0), alloc(3, 0), named(2), alloc(4, 0)];
         let history = DeviceHistory { events, ..DeviceHistory::default() };
         let steps = find_steps(&history, &annotations, &names).unwrap();
         assert_eq!(steps.source, StepSource::Events);
-        assert_eq!(steps.steps.iter().map(|s| s.allocs).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(steps.steps.iter().map(|s| (s.number, s.allocs)).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
     }
 }

@@ -32,14 +32,20 @@ impl StackLabel {
     }
 
     /// The same without line numbers, to find it in a file that has moved by some lines.
-    #[allow(dead_code)] // `gpumem diff` asks for it, in the next change
     pub(crate) fn without_lines(&self) -> Self {
-        let cut = |call: &String| match call.rsplit_once(':') {
-            Some((before, line)) if line.bytes().all(|b| b.is_ascii_digit()) => before.to_owned(),
-            _ => call.clone(),
-        };
-        Self { calls: self.calls.iter().map(cut).collect(), operator: self.operator.clone() }
+        let calls = self.calls.iter().map(|call| place_and_line(call).0.to_owned()).collect();
+        Self { calls, operator: self.operator.clone() }
     }
+
+    /// The line numbers, innermost first; 0 where there is none.
+    pub(crate) fn lines(&self) -> Vec<u32> {
+        self.calls.iter().map(|call| place_and_line(call).1).collect()
+    }
+}
+
+fn place_and_line(call: &str) -> (&str, u32) {
+    let cut = call.rsplit_once(':').and_then(|(place, line)| Some((place, line.parse().ok()?)));
+    cut.unwrap_or((call, 0))
 }
 
 /// `forward model/block.py:41` as `forward block.py:41`: enough for the calls around the one that counts.

@@ -17,7 +17,7 @@ pub(crate) struct When {
     pub(crate) time_ns: Option<u64>,
     /// Time since the first event, in ns.
     pub(crate) since_start_ns: Option<u64>,
-    /// Number of the marked step it fell in, from 1 up; absent where there are none.
+    /// Number of the marked step it fell in; absent where there are none.
     pub(crate) step: Option<u64>,
     /// Where no steps are marked: number of the repetition it fell in, from 1 up.
     pub(crate) repetition: Option<u64>,
@@ -64,10 +64,10 @@ impl<'a> Clock<'a> {
         When { event, time_ns, since_start_ns, step, repetition }
     }
 
-    /// Number of the step that the event with this number (from 0 up) belongs to, from 1 up.
+    /// Number of the step that the event with this number (from 0 up) belongs to.
     fn step_of(&self, index: u64) -> Option<u64> {
         let after = self.steps.partition_point(|step| step.start <= index);
         let step = self.steps.get(after.checked_sub(1)?)?;
-        (index < step.end).then_some(after as u64)
+        (index < step.end).then_some(step.number)
     }
 }
