@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use lifetime::{Order, Tier};
+use memviz::{ColorBy, Theme};
 
 use crate::diff::At;
+use crate::memviz::StepRange;
 use crate::quantity::{Seconds, Size};
 use crate::replay::ReplayArgs;
 
@@ -27,6 +29,7 @@ pub(crate) enum Command {
     Summary(SummaryArgs),
     ExplainOom(ExplainOomArgs),
     Diff(DiffArgs),
+    Memviz(MemvizArgs),
 }
 
 /// Plan where each buffer of a graph lies, and show how good the plan is
@@ -186,6 +189,49 @@ pub(crate) struct DiffArgs {
     /// Write the figures as JSON; `-` is standard output, which then holds nothing else
     #[arg(long, value_name = "PATH")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// Draw a recorded run: bytes over time, every block at its address, the state at any moment
+///
+/// FILE is a PyTorch memory snapshot or a trace of requests; a trace is replayed on a model of PyTorch's caching allocator
+/// first. --from, --to and --steps choose what is drawn; all other events only make the state at the beginning.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MemvizArgs {
+    /// The snapshot or trace
+    pub(crate) file: PathBuf,
+    /// The page to write: one file, no network
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) output: PathBuf,
+    /// Number of the first event drawn
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) from: Option<u64>,
+    /// Number after the last event drawn
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) to: Option<u64>,
+    /// First and last step drawn, as `gpumem summary` numbers them
+    #[arg(long, value_name = "A..B")]
+    pub(crate) steps: Option<StepRange>,
+    /// Device to draw [default: all; with --steps the one with most events]
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
+    /// Bytes of the device that a trace is replayed on; where memory runs out, the picture ends
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) capacity: Option<Size>,
+    /// Colours of the picture
+    #[arg(long, value_name = "auto|light|dark", default_value = "auto", value_parser = parse_theme)]
+    pub(crate) theme: Theme,
+    /// What colours tell apart at first
+    #[arg(long, value_name = "life|stream|tag|stack|size", default_value = "life", value_parser = parse_color_by)]
+    pub(crate) color_by: ColorBy,
+}
+
+fn parse_theme(text: &str) -> Result<Theme, String> {
+    Theme::from_name(text).ok_or_else(|| "a theme is `auto`, `light` or `dark`".to_owned())
+}
+
+fn parse_color_by(text: &str) -> Result<ColorBy, String> {
+    let known = || ColorBy::ALL.map(ColorBy::name).join("`, `");
+    ColorBy::from_name(text).ok_or_else(|| format!("it is one of `{}`", known()))
 }
 
 fn parse_alignment(text: &str) -> Result<u64, String> {

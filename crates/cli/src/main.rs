@@ -14,6 +14,7 @@ mod diff;
 mod explain_oom;
 mod failure;
 mod load;
+mod memviz;
 mod plan;
 mod progress;
 mod quantity;
@@ -61,5 +62,6 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Summary(args) => summary::run(&args),
         Command::ExplainOom(args) => explain_oom::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Memviz(args) => memviz::run(&args),
     }
 }
