@@ -101,6 +101,23 @@ fn reuse_is_allowed_after_a_wait_a_query_a_synchronize_or_an_observed_finish() {
 }
 
 #[test]
+fn what_a_stream_waited_for_finishes_with_it_unless_streams_finish_by_name_alone() {
+    for waits_finish in [true, false] {
+        let (device, b) = device(|options| options.waits_finish = waits_finish);
+        let event = device.create_event().unwrap();
+        device.launch(A, &[]).unwrap();
+        device.record_event(event, A).unwrap();
+        device.wait_event(b, event).unwrap();
+        device.launch(b, &[]).unwrap();
+        device.observe(b).unwrap();
+        assert_eq!(device.query_event(event).unwrap(), waits_finish);
+        device.observe(A).unwrap();
+        assert!(device.query_event(event).unwrap());
+        device.check().unwrap();
+    }
+}
+
+#[test]
 fn work_that_nobody_saw_finish_counts_as_running_unless_told_otherwise() {
     for (check_order, passes) in [(OrderCheck::Seen, false), (OrderCheck::Finished, true), (OrderCheck::Off, true)] {
         let (device, b) = device(|options| options.check_order = check_order);

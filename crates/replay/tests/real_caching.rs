@@ -83,8 +83,8 @@ fn the_models_reserve_what_the_real_allocator_reserves_on_every_shared_trace() {
         exact += u32::from(reserved == real.peak_reserved_bytes);
     }
     assert!(runs > 200, "{runs} runs");
-    // Which of equal blocks is taken depends on addresses and on the order of a hash table in the real one.
-    assert!(f64::from(exact) >= 0.95 * f64::from(runs), "{exact} of {runs} to the byte");
+    // Room for a later version of the real one that orders equal blocks otherwise.
+    assert!(f64::from(exact) >= 0.98 * f64::from(runs), "{exact} of {runs} to the byte");
     println!("{exact} of {runs} to the byte");
 }
 

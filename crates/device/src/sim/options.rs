@@ -57,6 +57,9 @@ pub struct SimOptions {
     pub contract: ContractMode,
     /// What `free` of plain memory does about work that may still use it.
     pub plain_free: PlainFree,
+    /// Whether a stream that finishes takes along what it waited for, as hardware does. Default true. Without, a stream
+    /// finishes by calls that name it alone: the strict reading of traces whose sync rows say when streams finish.
+    pub waits_finish: bool,
     /// What driver calls cost.
     pub costs: CostModel,
     /// How long work takes.
@@ -84,6 +87,7 @@ impl Default for SimOptions {
             check_order: OrderCheck::default(),
             contract: ContractMode::default(),
             plain_free: PlainFree::default(),
+            waits_finish: true,
             costs: CostModel::default(),
             timeline: TimelineOptions::default(),
             faults: FaultPlan::default(),

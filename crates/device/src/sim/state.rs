@@ -73,7 +73,7 @@ impl State {
             counts: CallCounts::default(),
             poison: None,
             timeline: Timeline::new(options.timeline),
-            streams: Streams::new(),
+            streams: Streams::new(options.waits_finish),
             plain: Plain::new(options.plain_granule_bytes),
             virt: VirtualSpace::new(options.page_bytes.unwrap_or(1)),
             pool: Pool::new(),

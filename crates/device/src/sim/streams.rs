@@ -52,6 +52,8 @@ pub(super) struct Mark {
 
 #[derive(Debug)]
 pub(super) struct Streams {
+    /// Whether finishing a stream finishes what it waited for.
+    waits_finish: bool,
     streams: Vec<Stream>,
     /// Places of streams that were destroyed.
     left: Vec<u32>,
@@ -62,9 +64,10 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new() -> Streams {
+    pub(super) fn new(waits_finish: bool) -> Streams {
         let (events, stack) = (Slab::new(), Vec::new());
-        let mut streams = Streams { streams: Vec::new(), left: Vec::new(), events, seen: Vec::new(), stack };
+        let mut streams =
+            Streams { waits_finish, streams: Vec::new(), left: Vec::new(), events, seen: Vec::new(), stack };
         streams.add();
         streams
     }
@@ -229,7 +232,7 @@ impl Streams {
         if mark.entry.place == place {
             return;
         }
-        let pending = !self.is_finished(mark.entry);
+        let pending = self.waits_finish && !self.is_finished(mark.entry);
         let stream = &mut self.streams[place as usize];
         if pending {
             stream.waits.push_back((at, mark.entry));
