@@ -93,7 +93,7 @@ impl Backwards {
 
     fn undo_segment(&mut self, event: &Event) -> bool {
         let Some(end) = event.address.checked_add(event.bytes) else { return false };
-        let mut covered = 0;
+        let mut covered: u64 = 0;
         while let Some((&at, segment)) = self.segments.range(..end).next_back() {
             let segment_end = at.saturating_add(segment.bytes);
             if segment_end <= event.address {
@@ -101,7 +101,8 @@ impl Backwards {
             }
             let Some(segment) = self.segments.remove(&at) else { break };
             let (low, high) = (at.max(event.address), segment_end.min(end));
-            covered += high - low;
+            // Segments of a file may overlap, so their sum may be anything.
+            covered = covered.saturating_add(high - low);
             if at < low {
                 self.segments.insert(at, Segment { bytes: low - at, ..segment.clone() });
             }
@@ -143,14 +144,14 @@ impl Backwards {
         if is_expandable {
             let joins = |other: &Segment| other.is_expandable && other.stream == event.stream;
             if let Some(after) = self.segments.get(&end).filter(|after| joins(after)) {
-                segment.bytes += after.bytes;
+                segment.bytes = segment.bytes.saturating_add(after.bytes);
                 self.segments.remove(&end);
             }
             if let Some((_, before)) = self.segments.range_mut(..event.address).next_back()
                 && joins(before)
                 && before.address.saturating_add(before.bytes) == event.address
             {
-                before.bytes += segment.bytes;
+                before.bytes = before.bytes.saturating_add(segment.bytes);
                 return true;
             }
         }
