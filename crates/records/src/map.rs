@@ -258,8 +258,17 @@ impl MemoryMap {
             return Err(format!("{backed} backed and {free} free bytes don't make {} reserved", totals.reserved));
         }
         let mut sizes = BTreeMap::new();
+        let (mut end, mut segment) = (0, None);
         for hole in self.holes() {
             *sizes.entry(hole.bytes).or_insert(0) += 1;
+            if hole.address < end || (hole.address == end && segment == Some(hole.segment)) {
+                return Err(format!("hole at {:#x} isn't apart from the one before", hole.address));
+            }
+            (end, segment) = (end_of(hole.address, hole.bytes), Some(hole.segment));
+            let above = self.blocks.range(..end).next_back();
+            if above.is_some_and(|(at, placed)| placed.is_backed && end_of(*at, placed.block.bytes) > hole.address) {
+                return Err(format!("hole at {:#x} lies where a block is", hole.address));
+            }
             if end_of(hole.address, hole.bytes) > end_of(hole.segment, hole.segment_bytes) {
                 return Err(format!("hole at {:#x} leaves its segment", hole.address));
             }

@@ -11,8 +11,6 @@ use records::{
 };
 
 const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-const CAPACITY: u64 = 80 * GIB;
 const LAYERS: usize = 32;
 const COMPUTE: u64 = 0;
 const COPY: u64 = 0x5581_0c40;
@@ -69,6 +67,7 @@ struct Run {
     /// Frees that wait for another stream, and until which event.
     pending: VecDeque<(usize, u64)>,
     reserved: u64,
+    capacity: u64,
     next_address: u64,
     time_ns: u64,
     steps: u64,
@@ -122,6 +121,7 @@ impl Run {
             free: BTreeMap::new(),
             pending: VecDeque::new(),
             reserved: 0,
+            capacity: 0,
             next_address: 0x7f3a_0000_0000,
             time_ns: 1_783_874_422_000_000_000,
             steps: 0,
@@ -376,6 +376,8 @@ impl Run {
     /// A request beyond what is left: cached segments are given back, and it fails all the same.
     fn fail(&mut self) {
         let stack = self.stack(0, LAYERS - 1, 3);
+        // Only a step of this run grows what is held, so that now is the most there was.
+        self.capacity = self.reserved + 96 * MIB;
         let empty: Vec<Segment> = self
             .segments
             .values()
@@ -393,7 +395,7 @@ impl Run {
             let (address, bytes, stream) = (segment.address, segment.bytes, segment.stream);
             self.note(Event { action: Action::SegmentFree, address, bytes, stream, stack, ..Event::default() });
         }
-        let free = CAPACITY - self.reserved;
+        let free = self.capacity - self.reserved;
         let bytes = free.next_multiple_of(2 * MIB) + 2 * MIB;
         self.note(Event { action: Action::OutOfMemory, address: free, bytes, stack, ..Event::default() });
         self.note(Event { action: Action::Snapshot, ..Event::default() });
@@ -403,7 +405,7 @@ impl Run {
         let end = self.state();
         self.history.devices.push(DeviceHistory {
             device: 0,
-            capacity_bytes: Some(CAPACITY),
+            capacity_bytes: Some(self.capacity),
             granule_bytes: 512,
             start: self.start,
             events: self.events,
