@@ -37,25 +37,54 @@ async function readTexts(facts) {
     const place = name(files[f]) ? `${name(files[f])}${lines[f] ? `:${lines[f]}` : ""}` : "";
     return { call: name(functions[f]) || "?", place };
   };
-  const stack = (i) => Array.from(frames.subarray(calls[i], calls[i + 1]), frameText);
-  // The innermost call of the program's own code: past the frames of the framework and of the allocator.
-  const title = (i) => {
-    const all = frames.subarray(calls[i], calls[i + 1]);
-    if (!all.length) return "no stack";
-    const isOwn = (f) => /\.py$/.test(name(files[f])) && !/(^|\/)torch\//.test(name(files[f]));
-    const isPython = (f) => /\.py$/.test(name(files[f]));
-    const best = all.find(isOwn) ?? all.find(isPython) ?? all[0];
-    const { call, place } = frameText(best);
-    return place ? `${call} (${place.split("/").pop()})` : call;
+  const framesOf = (i) => frames.subarray(calls[i], calls[i + 1]);
+  const stack = (i) => Array.from(framesOf(i), frameText);
+  // Where a stack's own story begins: past the frames of the allocator and of the framework.
+  const kinds = [
+    (f) => /\.py$/.test(name(files[f])) && !/(^|\/)torch\//.test(name(files[f])),
+    (f) => /\.py$/.test(name(files[f])),
+    (f) => /autograd::generated::/.test(name(functions[f])),
+    (f) => !/^(torch::(unwind|CapturedTraceback|cuda)|c10::|at::)/.test(name(functions[f])),
+  ];
+  const begins = new Map();
+  const beginOf = (i) => {
+    if (!begins.has(i)) {
+      const all = framesOf(i);
+      const found = kinds.map((isOfKind) => all.findIndex(isOfKind)).find((at) => at >= 0);
+      begins.set(i, found ?? 0);
+    }
+    return begins.get(i);
+  };
+  const frameTitle = (f) => {
+    const { call, place } = frameText(f);
+    // Of C++, the name without arguments.
+    const short = call.includes("::") ? call.replace(/\(.*$/, "") : call;
+    return place && !place.startsWith("??") ? `${short} (${place.split("/").pop()})` : short;
   };
   const titles = new Map();
+  const stackTitle = (i) => {
+    if (i === LEFT_OUT) return "stack left out";
+    if (!titles.has(i)) titles.set(i, calls[i] === calls[i + 1] ? "no stack" : frameTitle(framesOf(i)[beginOf(i)]));
+    return titles.get(i);
+  };
   return {
     name,
     stack,
-    stackTitle(i) {
-      if (i === LEFT_OUT) return "stack left out";
-      if (!titles.has(i)) titles.set(i, title(i));
-      return titles.get(i);
+    stackTitle,
+    stackBegin: (i) => (i === LEFT_OUT ? 0 : beginOf(i)),
+    // Titles of stacks shown side by side: those that would read the same also say the first call that differs.
+    titlesOf(list) {
+      const plain = list.map(stackTitle);
+      return list.map((i, at) => {
+        const twins = list.filter((other, k) => k !== at && plain[k] === plain[at] && other !== LEFT_OUT);
+        if (i === LEFT_OUT || !twins.length) return plain[at];
+        const [own, others] = [framesOf(i), twins.map(framesOf)];
+        for (let k = beginOf(i) + 1; k < own.length; k++) {
+          const isShared = others.every((frames, t) => frames[k - beginOf(i) + beginOf(twins[t])] === own[k]);
+          if (!isShared) return `${plain[at]} \u2190 ${frameTitle(own[k])}`;
+        }
+        return plain[at];
+      });
     },
   };
 }

@@ -90,8 +90,14 @@ async function start() {
 
   function frames(element, stack, most) {
     if (stack === LEFT_OUT) return element.append(make("p", "frames", "Its stack was left out of this page."));
-    const calls = data.texts.stack(stack);
-    if (!calls.length) return;
+    const all = data.texts.stack(stack);
+    if (!all.length) return;
+    const isShort = most < all.length;
+    // A tip begins where the program's own calls do, and leaves out the interpreter's between them; a card has them all.
+    const first = isShort ? Math.min(data.texts.stackBegin(stack), all.length - 1) : 0;
+    const isKnown = ({ place }) => place && !place.startsWith("??");
+    const own = all.slice(first);
+    const calls = isShort && own.some(isKnown) ? own.filter(isKnown) : own;
     const list = make("ol", "frames");
     for (const { call, place } of calls.slice(0, most)) {
       const item = make("li", "", call);
@@ -99,7 +105,8 @@ async function start() {
       list.append(item);
     }
     element.append(list);
-    if (calls.length > most) element.append(make("p", "more", `${grouped(calls.length - most)} more frames`));
+    const left = all.length - Math.min(most, calls.length);
+    if (left > 0) element.append(make("p", "more", `${grouped(left)} more ${left === 1 ? "frame" : "frames"}`));
   }
 
   function describeBlock(element, i, isCard) {
@@ -424,10 +431,11 @@ async function start() {
     const failed = data.isReady ? Array.from(data.marks.moment).filter((m) => data.actions[m - 1] === OUT_OF_MEMORY).length : 0;
     if (failed) add("failed requests", grouped(failed), "out of memory", "bad");
     $("go-oom").disabled = !failed;
+    const wrong = device.defects.reduce((sum, { count }) => sum + BigInt(count), 0n);
+    if (wrong) add("contradictions", grouped(wrong), "what contradicts itself in this record; the panel lists it", "bad");
     const defects = $("defects");
     defects.hidden = device.defects.length === 0;
-    const total = device.defects.reduce((sum, { count }) => sum + BigInt(count), 0n);
-    $("defects-count").textContent = `${grouped(total)} contradiction${total === 1n ? "" : "s"} in this record`;
+    $("defects-count").textContent = `${grouped(wrong)} contradiction${wrong === 1n ? "" : "s"} in this record`;
     $("defects-list").replaceChildren(...device.defects.map(({ what, count, first }) => make("li", "", `${grouped(count)} ${what}, first at event ${grouped(first)}`)));
   }
 

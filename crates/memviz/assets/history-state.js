@@ -99,10 +99,12 @@ function holdersOf(data, state, by) {
   return [...sums.values()].sort((a, b) => (b[1] > a[1] ? 1 : b[1] < a[1] ? -1 : a[0] - b[0]));
 }
 
-function holderName(data, by, key) {
-  if (by === "stream") return `stream ${grouped(data.streams.big(key))}`;
-  if (by === "tag") return key < data.tags.length ? data.texts.name(data.tags[key]) || "no tag" : "tags left out";
-  return data.texts.stackTitle(key < data.stacks.length ? data.stacks[key] : LEFT_OUT);
+// Names of holders shown side by side.
+function holderNames(data, by, keys) {
+  if (by === "stream") return keys.map((key) => `stream ${grouped(data.streams.big(key))}`);
+  const tag = (key) => (key < data.tags.length ? data.texts.name(data.tags[key]) || "no tag" : "tags left out");
+  if (by === "tag") return keys.map(tag);
+  return data.texts.titlesOf(keys.map((key) => (key < data.stacks.length ? data.stacks[key] : LEFT_OUT)));
 }
 
 // A share of 0 to 1 as a percentage; one that isn't 0 never reads as 0.
@@ -263,8 +265,10 @@ class StatePanel {
     const most = all.length ? Number(all[0][1]) : 1;
     const list = $("holders");
     list.replaceChildren();
-    for (const [key, bytes, count] of all.slice(0, MOST_ROWS)) {
-      const name = holderName(data, by, key);
+    const shown = all.slice(0, MOST_ROWS);
+    const names = holderNames(data, by, shown.map(([key]) => key));
+    for (const [at, [key, bytes, count]] of shown.entries()) {
+      const name = names[at];
       const button = make("button", "row");
       button.type = "button";
       button.title = `${name}\n${exactBytes(bytes)} in ${grouped(count)} ${count === 1 ? "block" : "blocks"}, ${shareText(bytes, state.active)}`;
@@ -330,7 +334,7 @@ class StatePanel {
 // What keeps a hole from being larger.
 function wherePinned(hole, name) {
   const { below, above, segment } = hole;
-  if (below < 0 && above < 0) return `a whole segment of ${byteText(segment.bytes)}, stream ${grouped(segment.stream)}`;
+  if (below < 0 && above < 0) return `an empty segment, stream ${grouped(segment.stream)}`;
   if (below >= 0 && above >= 0) return `between ${name(below)} and ${name(above)}`;
   return below >= 0 ? `after ${name(below)}, to the segment's end` : `from the segment's start, before ${name(above)}`;
 }

@@ -74,15 +74,17 @@ class Grouping {
   // Names of the groups that have blocks.
   static labels(data, by) {
     const { facts } = data;
+    let titles = [];
     if (by === "life") return facts.lives;
     if (by === "size") {
       const limits = [...facts.sizes].reverse();
       return [`over ${shortBytes(limits[0])}`, ...limits.map((limit) => `up to ${shortBytes(limit)}`)];
     }
+    if (by === "stack") titles = data.texts.titlesOf(Array.from(data.stacks.subarray(0, facts.named)));
     const name = {
       stream: (k) => `stream ${grouped(data.streams.big(k))}`,
       tag: (k) => data.texts.name(data.tags[k]) || "no tag",
-      stack: (k) => data.texts.stackTitle(data.stacks[k]),
+      stack: (k) => titles[k],
     }[by];
     const all = { stream: data.device.streams, tag: data.device.allTags, stack: data.device.allStacks }[by];
     const known = { stream: all, tag: data.tags.length, stack: data.stacks.length }[by];

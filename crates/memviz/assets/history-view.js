@@ -4,6 +4,8 @@
 const TILE_TIME = 13;
 // Blocks are drawn one by one where a moment is at least this share of a pixel wide.
 const SINGLE_SHARE = 0.3;
+// With more blocks at a time than this, single ones could not be told apart, and would be slow.
+const MOST_SINGLE = 30000;
 
 class HistoryView extends StageView {
   constructor() {
@@ -98,8 +100,10 @@ class HistoryView extends StageView {
   isSingle() {
     const { timeline } = this.box;
     if (!timeline || !this.data.isReady) return false;
-    const moments = this.axis.momentAt(this.view.x1) - this.axis.momentAt(this.view.x0) + 1;
-    return timeline.w * this.box.ratio >= moments * SINGLE_SHARE;
+    const { births, deaths } = this.data;
+    const [from, to] = [this.axis.momentAt(this.view.x0), this.axis.momentAt(this.view.x1)];
+    if (timeline.w * this.box.ratio < (to - from + 1) * SINGLE_SHARE) return false;
+    return [from, to, (from + to) >> 1].every((m) => births[m + 1] - deaths.starts[m + 1] < MOST_SINGLE);
   }
 
   // ---- places ----
@@ -436,7 +440,8 @@ class HistoryView extends StageView {
       const kind = data.actions[marks.moment[k] - 1];
       if (x < lane.x - 200 || x > lane.x + lane.w) continue;
       if (kind === STEP) {
-        if (x - before < 2) continue;
+        // Neither a crowd of ticks nor one through a name.
+        if (x - before < 2 || x < free - 8) continue;
         before = x;
         context.fillStyle = colors.muted;
         context.fillRect(Math.round(x), lane.y + 3, 1, lane.h - 6);
