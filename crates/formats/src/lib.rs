@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod chrome;
 mod corpus_graph;
 mod corpus_hlo;
 mod csv;
@@ -55,14 +56,17 @@ mod ids;
 mod input;
 mod json;
 mod limits;
+mod lives;
 mod output;
 mod problem;
 mod rmm_log;
+mod sqlite;
 mod torch_snapshot;
 mod trace_csv;
 mod words;
 
 pub use blocks::{BlockFault, Place};
+pub use chrome::write_chrome;
 pub use document::{Content, Document, Format, read_bytes, read_path, read_stream};
 pub use dsa_csv::write_csv;
 pub use error::{CsvError, CsvProblem, Error, Fault, GapFault, InvalidError, JsonError, Result};
@@ -73,5 +77,6 @@ pub use input::Compression;
 pub use limits::{Limits, MAX_ALIGNMENT, MAX_BYTES, SUM_LIMIT};
 pub use output::Output;
 pub use problem::NamedProblem;
+pub use sqlite::write_sqlite;
 pub use torch_snapshot::{SnapshotError, SnapshotProblem, write_snapshot};
 pub use trace_csv::write_trace_csv;

@@ -135,7 +135,7 @@ fn write_frame(file: &mut impl Write, block: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// A new file beside `target` under a name of its own.
-fn create_beside(target: &Path) -> io::Result<(File, PathBuf)> {
+pub(crate) fn create_beside(target: &Path) -> io::Result<(File, PathBuf)> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut tries = 0..100_u32;
     loop {
