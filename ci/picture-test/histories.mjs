@@ -175,6 +175,20 @@ check("history: far away and close by, the timeline has the same height", async 
   await look();
 });
 
+check("history: lines are where they belong in windows taller than a tile", async (open) => {
+  const page = await open("run20000.html", { viewport: { width: 1200, height: 1500 } });
+  const { active } = await page.evaluate(() => memviz.curves(12000));
+  for (const key of ["1", "2"]) {
+    await page.keyboard.press(key);
+    await settle(page);
+    const peak = await token(page, "peak");
+    for (let share = 0.02; share < 0.97; share += 0.002) {
+      const color = await colorAt(page, await placeIn(page, "timeline", 12000, active * share));
+      assert.ok(distance(color, peak) > 40, `a line at ${share} of what is active: ${color}`);
+    }
+  }
+});
+
 // ---- reading ----
 
 check("history: hover tells of blocks and of holes", async (open) => {

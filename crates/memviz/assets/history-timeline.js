@@ -304,9 +304,10 @@ function rasterTimeline(raster, place, data, grouping, axis, look, single) {
   const stack = single ? new Stack(data, grouping) : null;
   const { fill, edge, plain } = look.tables;
   const isWhole = grouping.shown.every(Boolean);
-  const rows = { reserved: new Int32Array(width + 1).fill(-1), live: new Int32Array(width + 1).fill(-1) };
+  const rows = { reserved: new Int32Array(width + 1).fill(NOWHERE), live: new Int32Array(width + 1).fill(NOWHERE) };
   const scale = height / (top - bottom);
-  const rowOf = (bytes) => Math.max(0, Math.round((top - bytes) * scale));
+  // Rows above and below the tile count too: the line may come from there.
+  const rowOf = (bytes) => Math.max(-FAR, Math.min(FAR, Math.round((top - bytes) * scale)));
   // What the column before was made of: the row where each part ends, its colour (or 0) and its hatch (or null).
   const parts = [];
   let done = -1;
@@ -358,10 +359,14 @@ function rasterTimeline(raster, place, data, grouping, axis, look, single) {
   drawSteps(raster, rows.reserved, look.weight, look.reserved);
 }
 
-// A stepped line through a tile; `rows` has one column more to the left, and -1 where there is nothing.
+// Rows of a line that has none there, and the farthest it may have.
+const NOWHERE = 1 << 30;
+const FAR = 1 << 20;
+
+// A stepped line through a tile; `rows` has one column more to the left.
 function drawSteps(raster, rows, weight, color) {
   for (let x = 0; x < raster.width; x++) {
-    if (rows[x + 1] >= 0) lineTo(raster, x, rows[x] >= 0 ? rows[x] : null, rows[x + 1], weight, color);
+    if (rows[x + 1] !== NOWHERE) lineTo(raster, x, rows[x] === NOWHERE ? null : rows[x], rows[x + 1], weight, color);
   }
 }
 
@@ -377,17 +382,17 @@ function rasterFragmentation(raster, place, data, axis, look) {
   const { width, height, px } = raster;
   const { x0, x1, top, bottom } = place;
   const step = (x1 - x0) / width;
-  const rowOf = (share) => Math.max(0, Math.round(((top - share) * height) / (top - bottom)));
-  const foot = Math.min(height, rowOf(0));
-  const rows = new Int32Array(width + 1).fill(-1);
+  const rowOf = (share) => Math.max(-FAR, Math.min(FAR, Math.round(((top - share) * height) / (top - bottom))));
+  const foot = rowOf(0);
+  const rows = new Int32Array(width + 1).fill(NOWHERE);
   px.fill(look.plot);
   for (let x = -1; x < width; x++) {
     const left = x0 + x * step;
     if (left + step <= 0 || left >= axis.end) continue;
     const { low, high } = data.extremes(...axis.within(Math.max(0, left), Math.min(axis.end, left + step)));
     const [upper, lower] = [rowOf(high), rowOf(low)];
-    rows[x + 1] = Math.max(0, Math.min(upper, foot - look.weight));
-    for (let y = upper; x >= 0 && y < foot; y++) px[y * width + x] = y < lower ? look.scatteredRange : look.scatteredGround;
+    rows[x + 1] = Math.min(upper, foot - look.weight);
+    for (let y = Math.max(0, upper); x >= 0 && y < Math.min(height, foot); y++) px[y * width + x] = y < lower ? look.scatteredRange : look.scatteredGround;
   }
   drawSteps(raster, rows, look.weight, look.scattered);
 }
