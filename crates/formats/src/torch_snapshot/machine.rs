@@ -69,7 +69,7 @@ impl<'i, 'a> Machine<'i, 'a> {
             offset = self.source.offset();
             self.store.offset = offset;
             let opcode = match self.source.byte() {
-                Ok(op::STOP) => break self.pop("STOP").and_then(|top| self.store.settle(top)),
+                Ok(op::STOP) => break self.pop("STOP").and_then(|top| self.store.settle(top, false)),
                 Ok(opcode) => opcode,
                 Err(problem) => break Err(problem),
             };
@@ -186,7 +186,8 @@ impl<'i, 'a> Machine<'i, 'a> {
                 let (is_dict, name) = if opcode == op::DICT { (true, "DICT") } else { (false, "LIST") };
                 let start = self.pop_mark(name)?;
                 let target = self.store.open(is_dict)?;
-                let target = self.store.fill(target, &mut self.stack[start..], is_dict, name)?;
+                let is_in_list = self.is_in_list();
+                let target = self.store.fill(target, &mut self.stack[start..], is_dict, is_in_list, name)?;
                 self.stack.truncate(start);
                 self.push(target)
             }
@@ -256,6 +257,12 @@ impl<'i, 'a> Machine<'i, 'a> {
         self.marks.last().copied().unwrap_or(0)
     }
 
+    /// Whether what lies above the last mark is going into a list.
+    fn is_in_list(&self) -> bool {
+        let below = self.floor().checked_sub(1).map(|at| self.stack[at]);
+        below.is_some_and(|value| self.store.is_open_list(value))
+    }
+
     fn top(&self, name: &'static str) -> Result<Value, Problem> {
         match self.stack.last() {
             Some(value) if self.stack.len() > self.floor() => Ok(*value),
@@ -312,7 +319,8 @@ impl<'i, 'a> Machine<'i, 'a> {
             return Err(Problem::Underflow { name });
         };
         let target = self.stack[at];
-        let filled = self.store.fill(target, &mut self.stack[start..], is_dict, name)?;
+        let is_in_list = self.is_in_list();
+        let filled = self.store.fill(target, &mut self.stack[start..], is_dict, is_in_list, name)?;
         self.stack.truncate(start);
         self.stack[at] = filled;
         Ok(())

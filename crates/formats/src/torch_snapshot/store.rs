@@ -136,20 +136,24 @@ impl Store {
         }
     }
 
-    /// `value` as it is for good: from now on it can't be changed.
-    pub(super) fn settle(&mut self, value: Value) -> Result<Value, Problem> {
+    /// `value` as it is for good: from now on it can't be changed. In a list, a dict is what its keys say that it stands
+    /// for; anywhere else it is just a dict.
+    pub(super) fn settle(&mut self, value: Value, is_in_list: bool) -> Result<Value, Problem> {
         let Value::Object(index) = value else { return Ok(value) };
         let object = &mut self.objects[index as usize];
         let (settled, is_shared) = match std::mem::replace(object, Object::Done(Value::None)) {
             Object::Done(settled) => (settled, true),
             Object::New { is_dict, is_shared } => (if is_dict { EMPTY_DICT } else { Value::Empty }, is_shared),
-            Object::Open(open) if open.is_dict => match convert::dict(self, &open.items)? {
-                Some(part) => {
-                    self.kept -= open.items.len() as u64;
-                    (part, open.is_shared)
+            Object::Open(open) if open.is_dict => {
+                let part = if is_in_list { convert::dict(self, &open.items)? } else { None };
+                match part {
+                    Some(part) => {
+                        self.kept -= open.items.len() as u64;
+                        (part, open.is_shared)
+                    }
+                    None => (Value::Dict(self.keep(open.items)?), open.is_shared),
                 }
-                None => (Value::Dict(self.keep(open.items)?), open.is_shared),
-            },
+            }
             Object::Open(open) => (self.list(open.items)?, open.is_shared),
         };
         self.objects[index as usize] = Object::Done(settled);
@@ -232,7 +236,7 @@ impl Store {
     /// A tuple of `items`.
     pub(super) fn tuple(&mut self, items: &mut [Value]) -> Result<Value, Problem> {
         for item in &mut *items {
-            *item = self.settle(*item)?;
+            *item = self.settle(*item, true)?;
         }
         if let Some(stack) = self.stack_of(items) {
             return Ok(stack);
@@ -241,19 +245,31 @@ impl Store {
         Ok(Value::List(self.keep(items.to_vec())?))
     }
 
-    /// Puts `items` into a list, or keys and values into a dict; gives what then stands on the stack.
+    /// Whether `value` is a list that is being filled.
+    pub(super) fn is_open_list(&self, value: Value) -> bool {
+        let Value::Object(index) = value else { return false };
+        match &self.objects[index as usize] {
+            Object::New { is_dict, .. } => !is_dict,
+            Object::Open(open) => !open.is_dict,
+            Object::Done(_) => false,
+        }
+    }
+
+    /// Puts `items` into a list, or keys and values into a dict; gives what then stands on the stack. `is_in_list`: the
+    /// target is a list's item.
     pub(super) fn fill(
         &mut self,
         target: Value,
         items: &mut [Value],
         is_dict: bool,
+        is_in_list: bool,
         name: &'static str,
     ) -> Result<Value, Problem> {
         if is_dict && items.len() % 2 == 1 {
             return Err(Problem::OddItems);
         }
         for item in &mut *items {
-            *item = self.settle(*item)?;
+            *item = self.settle(*item, !is_dict)?;
         }
         let Value::Object(index) = target else {
             return Err(match target {
@@ -271,6 +287,7 @@ impl Store {
                 // The usual case: a dict comes in one piece. What it stands for is made of it at once, as a writer may
                 // hold a million of them on the stack before it puts them into a list.
                 if is_dict
+                    && is_in_list
                     && items.len() > 2
                     && let Some(part) = convert::dict(self, items)?
                 {
