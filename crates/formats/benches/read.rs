@@ -5,13 +5,16 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../tests/support/training_run.rs"]
+mod training_run;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flate2::write::GzEncoder;
-use formats::{Content, Limits, read_bytes, read_path, write_csv, write_graph};
+use formats::{Content, Limits, read_bytes, read_path, write_csv, write_graph, write_snapshot};
 use lifetime::{Graph, TensorId};
 
 /// `graph`, `times` times, one copy after the other.
@@ -68,6 +71,14 @@ fn benches(criterion: &mut Criterion) {
     group.throughput(Throughput::Bytes(rows.len() as u64));
     group.bench_function("read a million rows", |b| b.iter(|| read(rows.as_bytes())));
     group.bench_function("write a million rows", |b| b.iter(|| write_csv(&problem, std::io::sink()).unwrap()));
+    let history = training_run::training_run(100_000, 1);
+    let mut snapshot = Vec::new();
+    write_snapshot(&history, &mut snapshot).unwrap();
+    group.throughput(Throughput::Elements(100_000));
+    group.bench_function("read a snapshot of 100 000 events", |b| b.iter(|| read(&snapshot)));
+    group.bench_function("write a snapshot of 100 000 events", |b| {
+        b.iter(|| write_snapshot(&history, std::io::sink()).unwrap())
+    });
     group.finish();
 }
 

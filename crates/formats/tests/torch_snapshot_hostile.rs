@@ -124,6 +124,8 @@ fn opcodes_without_what_they_need_are_refused() {
         (b"a", "opcode APPEND takes values"),
         (b"Na", "opcode APPEND takes values"),
         (b"](a", "opcode APPEND takes values"),
+        (b"]N(a", "opcode APPEND takes values"),
+        (b"](Nt\x94(.", "opcode STOP takes values"),
         (b"e", "opcode APPENDS needs a MARK"),
         (b"(Ne", "opcode APPENDS takes values"),
         (b"N(Ne", "opcode APPENDS is applied to None"),
