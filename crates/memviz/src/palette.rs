@@ -350,6 +350,24 @@ mod tests {
     }
 
     #[test]
+    fn groups_and_sizes_stay_apart() {
+        for palette in [&LIGHT, &DARK] {
+            for colors in [&palette.groups[..], &palette.sizes[..]] {
+                for (a, first) in colors.iter().enumerate() {
+                    for second in &colors[..a] {
+                        let (p, q) = (lab(*first, &VISIONS[0].1), lab(*second, &VISIONS[0].1));
+                        let distance = p.iter().zip(q).map(|(x, y)| (x - y).powi(2)).sum::<f64>().sqrt();
+                        assert!(distance > 16.0, "{first} and {second} are {distance:.1} apart");
+                    }
+                    for ground in [palette.plot, palette.hole_ground] {
+                        assert!(first.contrast(ground) >= 1.3, "{first} on {ground}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn text_and_lines_can_be_read() {
         for palette in [&LIGHT, &DARK] {
             for ground in [palette.ground, palette.surface, palette.plot, palette.beyond] {

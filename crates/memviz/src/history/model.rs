@@ -110,6 +110,7 @@ impl<'a> DeviceModel<'a> {
         if from == to {
             keep(&map);
         }
+        // A reader that found some has played the record itself; counting them again would double them.
         let mut defects = history.defects.clone();
         if defects.is_empty() {
             defects.add(map.defects());
