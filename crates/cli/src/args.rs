@@ -8,7 +8,7 @@ use lifetime::{Order, Tier};
 use memviz::{ColorBy, Theme};
 
 use crate::diff::At;
-use crate::memviz::StepRange;
+use crate::memviz::{StepRange, View};
 use crate::quantity::{Seconds, Size};
 use crate::replay::ReplayArgs;
 
@@ -199,9 +199,18 @@ pub(crate) struct DiffArgs {
 pub(crate) struct MemvizArgs {
     /// The snapshot or trace
     pub(crate) file: PathBuf,
-    /// The page to write: one file, no network
+    /// The file to write; the ending says what it is: a page (.html), events for Perfetto (.json), tables (.sqlite, .db)
     #[arg(long, short, value_name = "PATH")]
-    pub(crate) output: PathBuf,
+    pub(crate) output: Option<PathBuf>,
+    /// What --output is, where the ending doesn't say
+    #[arg(long, value_name = "html|chrome|sqlite", requires = "output")]
+    pub(crate) format: Option<View>,
+    /// Draw a still picture as a PNG
+    #[arg(long, value_name = "PATH")]
+    pub(crate) png: Option<PathBuf>,
+    /// Draw a still picture as an SVG
+    #[arg(long, value_name = "PATH")]
+    pub(crate) svg: Option<PathBuf>,
     /// Number of the first event drawn
     #[arg(long, value_name = "EVENT")]
     pub(crate) from: Option<u64>,

@@ -43,6 +43,24 @@ fn what_is_not_asked_for_is_not_drawn() {
 }
 
 #[test]
+fn other_viewers_get_files_and_only_what_was_asked_for() {
+    let folder = Folder::new();
+    folder.write("run.csv", TRACE);
+    folder.run("memviz run.csv -o all.json --png run.png --svg run.svg").ok();
+    folder.run("memviz run.csv -o all.db").ok();
+    folder.run("memviz run.csv -o part.json --steps 2").ok();
+    folder.run("memviz run.csv -o odd.name --format chrome").ok();
+    assert!(folder.bytes("run.png").starts_with(b"\x89PNG") && folder.text("run.svg").contains("<svg"));
+    assert!(folder.bytes("all.db").starts_with(b"SQLite format 3\0"));
+    assert_eq!(folder.bytes("odd.name"), folder.bytes("all.json"));
+    // Blocks by their tags: the one that is over before step 2 is not in its part.
+    let has = |name: &str, tag: &str| folder.json(name)["traceEvents"].to_string().contains(tag);
+    assert!(has("all.json", "late") && has("all.json", "</script><b>") && has("all.json", "weights"));
+    assert!(has("part.json", "late") && !has("part.json", "</script><b>") && has("part.json", "weights"));
+    assert!(folder.run("memviz run.csv -o part.json --from 90").refusal().contains("no event lies in the range"));
+}
+
+#[test]
 fn what_cannot_be_drawn_is_refused_and_leaves_no_file() {
     let folder = Folder::new();
     folder.write("run.csv", TRACE);

@@ -170,8 +170,9 @@ fn in_the_way(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
             paragraph(&format!("For a new one, {segments} with nothing in them can be given back."), out)?;
         } else {
             let (number, bytes) = (count(release.blocks, "block"), size_exact(release.blocked_bytes));
+            let verb = if release.blocks == 1 { "prevents that" } else { "prevent that" };
             paragraph(
-                &format!("For a new one, {segments} would have to be given back; {number} of {bytes} keep them:"),
+                &format!("For a new one, {segments} would have to be given back; {number} of {bytes} {verb}:"),
                 out,
             )?;
             blocks(&release.largest, release.blocks, out)?;
