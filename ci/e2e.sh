@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What a newcomer does, on the release binary: README's first command, the plan saved and checked, the pictures. Prints a
+# What a newcomer does, on the release binary: README's first command, the plan saved and checked, the pictures, a dead run
+# explained and replayed. Prints a
 # line for each step and their count as the last line; fails if one failed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -69,6 +70,23 @@ check 'which gets a plan as well' "$gpumem" plan "$folder/own.json.zst" --quiet 
 check 'what is too large is answered with no' answers 1 "$gpumem" plan "$graph" --quiet --capacity 1G
 check 'what is no graph is refused' answers 2 "$gpumem" plan README.md
 check 'in words' says 'README.md: not recognised'
+
+run=examples/dead-run.pickle.gz
+trace=examples/shredded-segment.trace.csv
+check 'a dead run is explained' "$gpumem" explain-oom "$run"
+check 'by kind, numbers and what would have helped' says 'Fragmentation: ' ' B)' 'Would it have passed' 'What to do'
+check 'a run is summed up on one screen' "$gpumem" summary "$run"
+check 'with holders, holes and steps' says 'by stack' 'what pins them' 'steps'
+check 'a run is drawn' "$gpumem" memviz "$run" -o "$folder/run.html" --png "$folder/run.png" --svg "$folder/run.svg"
+check 'the page of the run is whole' grep -qi '</html>' "$folder/run.html"
+check 'other viewers get it too' "$gpumem" memviz "$run" -o "$folder/run.json" --format chrome
+check 'a trace that does not fit is answered with no' answers 1 "$gpumem" replay "$trace" --capacity 12.32G --quiet
+check 'with expandable segments it fits' "$gpumem" replay "$trace" --capacity 12.32G --policy caching-expandable \
+    --snapshot "$folder/replayed.pickle" --log "$folder/log.csv" --json "$folder/replay.json"
+check 'the replay says ok' grep -qF '"status":"ok"' "$folder/replay.json"
+check 'two runs are compared' "$gpumem" diff "$folder/replayed.pickle" "$run"
+check 'a snapshot becomes a trace' "$gpumem" convert "$run" "$folder/run.gmtrace"
+check 'which replays' "$gpumem" replay "$folder/run.gmtrace" --policy best-fit
 
 printf '%d passed, %d failed\n' "$passed" "$failed"
 ((failed == 0))
