@@ -92,7 +92,12 @@ fn list<L>(changes: &Changes<L>, label: impl Fn(&L) -> String, out: &mut dyn Wri
         writeln!(out, "  {:>12} {:>12} {:>13}  none of {} changed", "", "", "", count(changes.count as u64, "group"))?;
     }
     let rest = changed.clone().skip(LISTED).fold(changes.rest_bytes, |sum, c| sum.saturating_add(c.change_bytes));
-    let more = changed.count().saturating_sub(LISTED) + changes.count - changes.listed.len();
+    // The largest changes come first: where the last one listed is none, the others are none either.
+    let unlisted = match changes.listed.last() {
+        Some(last) if last.change_bytes != 0 => changes.count - changes.listed.len(),
+        _ => 0,
+    };
+    let more = changed.count().saturating_sub(LISTED) + unlisted;
     match more {
         0 => Ok(()),
         more => writeln!(out, "  {:>12} {:>12} {:>13}  in {} more", "", "", signed(rest), Grouped(more as u64)),

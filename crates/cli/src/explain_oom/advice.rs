@@ -25,7 +25,7 @@ pub(super) fn advise(facts: &Facts, verdict: &Verdict, trials: &Trials) -> Vec<A
         say("Nothing: it passed. A smaller --capacity shows where it would have failed.".to_owned(), false);
         return advice;
     }
-    // One line for each kind of setting: the value that reserves least, and the others that pass.
+    // One line for each kind of setting: the value that needs least, and the others that pass.
     let mut families: Vec<(&str, Vec<&Trial>)> = Vec::new();
     for trial in trials.helpful() {
         let family = trial.name.trim().split(':').next().unwrap_or_default();
@@ -40,7 +40,11 @@ pub(super) fn advise(facts: &Facts, verdict: &Verdict, trials: &Trials) -> Vec<A
         let others: Vec<String> = others.iter().map(|trial| value(trial)).collect();
         let others = if others.is_empty() { String::new() } else { format!(" ({} pass too)", others.join(", ")) };
         let how = best.how.as_deref().unwrap_or_default();
-        say(format!("{how}{others}: the replay passes and reserves {} at most.", size(best.peak_reserved_bytes)), true);
+        let least = match best.min_capacity_bytes {
+            Some(bytes) => format!("would still with {}", size(bytes)),
+            None => format!("reserves {} at most", size(best.peak_reserved_bytes)),
+        };
+        say(format!("{how}{others}: the replay passes, and {least}."), true);
     }
     match cause {
         Cause::TooBig => less_memory(facts, verdict, &mut say),

@@ -59,14 +59,14 @@ impl Trials {
         Self { missing: Some(reason.to_owned()), ..Self::default() }
     }
 
-    /// Settings that make it pass, least reserved first; none if what was recorded passes as well, for then they show
+    /// Settings that make it pass, those that need least first; none if what was recorded passes as well, for then they show
     /// nothing.
     pub(super) fn helpful(&self) -> Vec<&Trial> {
         if self.capacity_bytes.is_none() || self.trials.iter().any(|trial| trial.is_recorded && trial.passes) {
             return Vec::new();
         }
         let mut helpful: Vec<&Trial> = self.trials.iter().filter(|t| t.how.is_some() && t.passes).collect();
-        helpful.sort_by_key(|trial| trial.peak_reserved_bytes);
+        helpful.sort_by_key(|trial| (trial.min_capacity_bytes.unwrap_or(u64::MAX), trial.peak_reserved_bytes));
         helpful
     }
 }

@@ -116,14 +116,14 @@ fn course(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     let (end, worst) = (&summary.fragmentation.end, &summary.fragmentation.highest);
     writeln!(
         out,
-        "  fragmentation {:.1} % at the end ({} free, largest piece {});",
+        "  fragmentation {:.1} % at the end ({} free, largest {});",
         end.percent,
         size(end.free_bytes),
         size(end.largest_free_bytes)
     )?;
     writeln!(
         out,
-        "                {:.1} % at worst ({} free, largest piece {}; {})\n",
+        "                {:.1} % at worst ({} free, largest {}; {})\n",
         worst.percent,
         size(worst.free_bytes),
         size(worst.largest_free_bytes),
