@@ -129,6 +129,18 @@ pub enum SegmentKind {
     Any,
 }
 
+impl SegmentKind {
+    /// What a segment that an event names must be, since events don't say: those for small requests have 2 MiB, and
+    /// expandable ones serve what their pool serves.
+    pub fn of_event(event: &Event) -> Self {
+        match event.action {
+            Action::SegmentMap | Action::SegmentUnmap => Self::Any,
+            _ if event.bytes <= 2 << 20 => Self::Small,
+            _ => Self::Large,
+        }
+    }
+}
+
 /// A reservation from the device; of an expandable segment, one run of addresses that have memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Segment {

@@ -93,11 +93,7 @@ impl MemoryMap {
             Action::FreeCompleted => self.free(event.address),
             Action::SegmentAlloc | Action::SegmentMap => {
                 let is_expandable = event.action == Action::SegmentMap;
-                let kind = match is_expandable {
-                    true => SegmentKind::Any,
-                    false if event.bytes <= 2 << 20 => SegmentKind::Small,
-                    false => SegmentKind::Large,
-                };
+                let kind = SegmentKind::of_event(event);
                 self.add_segment(
                     event.address,
                     Held {

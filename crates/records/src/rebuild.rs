@@ -131,11 +131,7 @@ impl Backwards {
             address: event.address,
             bytes: event.bytes,
             stream: event.stream,
-            kind: match is_expandable {
-                true => SegmentKind::Any,
-                false if event.bytes <= 2 << 20 => SegmentKind::Small,
-                false => SegmentKind::Large,
-            },
+            kind: SegmentKind::of_event(event),
             is_expandable,
             pool: (0, 0),
             stack: event.stack,

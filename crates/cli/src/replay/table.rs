@@ -15,7 +15,11 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     let (outcome, settings, trace) = (&report.outcome, &report.settings, report.trace);
     writeln!(out, "{}", trace.name)?;
     let rows = Grouped(trace.rows.len() as u64);
-    write!(out, "  read      {} ({}): {rows} rows, {} streams", report.path, report.format, report.streams)?;
+    let streams = match report.streams {
+        1 => "1 stream".to_owned(),
+        several => format!("{several} streams"),
+    };
+    write!(out, "  read      {} ({}): {rows} rows, {streams}", report.path, report.format)?;
     writeln!(out, "{}", if trace.is_cut { "; the file is cut, this is what could be read" } else { "" })?;
     write!(out, "  policy    {}: {}", settings.policy.name(), settings.policy.in_words())?;
     if let Some(bytes) = settings.caching.max_split_bytes.filter(|_| settings.policy.is_model()) {

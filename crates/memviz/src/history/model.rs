@@ -326,12 +326,7 @@ fn piece_of_event(event: &Event) -> Piece {
         address: event.address,
         bytes: event.bytes,
         stream: event.stream,
-        // As `MemoryMap` has it: small requests are served from segments of 2 MiB.
-        kind: match is_expandable {
-            true => SegmentKind::Any,
-            false if event.bytes <= 2 << 20 => SegmentKind::Small,
-            false => SegmentKind::Large,
-        },
+        kind: SegmentKind::of_event(event),
         is_expandable,
         pool: (0, 0),
         stack: event.stack,
