@@ -87,6 +87,19 @@ fn a_request_that_cannot_be_served_ends_with_exit_code_1_and_its_row() {
 }
 
 #[test]
+fn driver_calls_cost_what_they_are_told_to() {
+    let folder = Folder::new();
+    folder.write("t.csv", TRACE);
+    let free = "--price event_create=0 --price event_destroy=0 --price event_record=0 --price event_query=0";
+    let report = replayed(&folder, &format!("t.csv --price alloc=1000000000 {free}"));
+    assert_eq!(report["driver_calls"]["alloc"]["calls"], 3);
+    assert_eq!(report["modelled_driver_seconds"], 3.0);
+    assert!(
+        report["makespan_over_unlimited"].as_f64() > replayed(&folder, "t.csv")["makespan_over_unlimited"].as_f64()
+    );
+}
+
+#[test]
 fn steady_figures_are_of_a_pass_that_finds_the_caches_warm() {
     let folder = Folder::new();
     folder.write("t.csv", TRACE);

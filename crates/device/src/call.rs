@@ -87,6 +87,12 @@ impl DriverCall {
     /// How many kinds there are.
     pub const COUNT: usize = DriverCall::ALL.len();
 
+    /// The kind with this [`name`](Self::name).
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<DriverCall> {
+        DriverCall::ALL.iter().copied().find(|call| call.name() == name)
+    }
+
     /// The position in [`ALL`](Self::ALL).
     #[must_use]
     pub fn index(self) -> usize {

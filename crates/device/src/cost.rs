@@ -40,7 +40,7 @@ impl Price {
 /// events and stream waits about a microsecond. Unmapping is taken to wait for the device too. Use it to compare
 /// policies on one model, never as a time on some machine; [`with_price`](CostModel::with_price) puts in what was
 /// measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostModel {
     prices: [Price; DriverCall::COUNT],
 }

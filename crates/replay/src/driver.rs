@@ -102,6 +102,7 @@ impl<'a> Driver<'a> {
     ) -> Result<Self> {
         let options = SimOptions {
             capacity_bytes: settings.capacity_bytes.unwrap_or(UNLIMITED_BYTES),
+            costs: settings.costs,
             waits_finish: !program.has_syncs,
             check_order: if settings.checks_order { OrderCheck::Seen } else { OrderCheck::Off },
             ..SimOptions::default()

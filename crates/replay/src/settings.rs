@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use device::CostModel;
+
 /// How requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -87,6 +89,8 @@ pub struct Settings {
     pub measures_fragmentation: bool,
     /// Whether times are modelled: [`Figures::makespan_ns`](crate::Figures::makespan_ns).
     pub models_time: bool,
+    /// What driver calls cost.
+    pub costs: CostModel,
     /// Whether the simulated device checks each use of memory against the order of streams.
     pub checks_order: bool,
 }
@@ -103,6 +107,7 @@ impl Settings {
             keeps_history: false,
             measures_fragmentation: true,
             models_time: true,
+            costs: CostModel::default(),
             checks_order: true,
         }
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use device::{CostModel, DriverCall, Price};
 use replay::Policy;
 
 use crate::quantity::Size;
@@ -40,6 +41,10 @@ pub(crate) struct ReplayArgs {
     /// Leave out the `use` rows of these streams (5,16-31)
     #[arg(long, value_name = "STREAMS", value_delimiter = ',', value_parser = parse_streams)]
     pub(crate) drop_use: Vec<Streams>,
+    /// Price of a kind of driver call in ns: for the call, for each handle in it, for each MiB in it (map=0,5000,200);
+    /// what is left out costs nothing. The kinds are those of `driver_calls` in the JSON
+    #[arg(long = "price", value_name = "KIND=NS[,NS[,NS]]", value_parser = parse_price)]
+    pub(crate) prices: Vec<(DriverCall, Price)>,
     /// Which device of the trace, if it is about several
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,
@@ -120,6 +125,23 @@ fn parse_streams(text: &str) -> Result<Streams, String> {
     Ok(Streams { first, last })
 }
 
+/// A price keeps whether the call waits for the device, which is a matter of its kind.
+fn parse_price(text: &str) -> Result<(DriverCall, Price), String> {
+    let (kind, prices) = text.split_once('=').ok_or("a price is KIND=NS, KIND=NS,NS or KIND=NS,NS,NS")?;
+    let call = DriverCall::from_name(kind).ok_or_else(|| {
+        let names: Vec<&str> = DriverCall::ALL.iter().map(|call| call.name()).collect();
+        format!("`{kind}` is no kind of driver call: {}", names.join(", "))
+    })?;
+    let numbers: Result<Vec<u64>, _> = prices.split(',').map(str::parse).collect();
+    let numbers = numbers.map_err(|_| format!("`{prices}` is not a price: whole numbers of ns, joined by commas"))?;
+    if numbers.len() > 3 {
+        return Err(format!("`{prices}` has more than three prices: for the call, a handle, a MiB"));
+    }
+    let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
+    let stalls_device = CostModel::default().price(call).stalls_device;
+    Ok((call, Price { base_ns: at(0), per_handle_ns: at(1), per_mib_ns: at(2), stalls_device }))
+}
+
 fn parse_policy(text: &str) -> Result<Policy, String> {
     Policy::from_name(text).ok_or_else(|| {
         let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
@@ -138,6 +160,17 @@ mod tests {
         assert_eq!("1.05x".parse::<Capacity>().unwrap().bytes(1000), 1050);
         for bad in ["x", "0x", "-1x", "nanx", "1e9x", "", "big"] {
             assert!(bad.parse::<Capacity>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn prices_are_of_known_calls() {
+        let (call, price) = parse_price("unmap=1,20,300").unwrap();
+        assert_eq!(call, DriverCall::Unmap);
+        assert_eq!(price, Price { base_ns: 1, per_handle_ns: 20, per_mib_ns: 300, stalls_device: true });
+        assert_eq!(parse_price("alloc=7").unwrap().1, Price::per_call(7));
+        for bad in ["alloc", "alloc=", "malloc=1", "alloc=1,2,3,4", "alloc=-1", "alloc=1.5"] {
+            assert!(parse_price(bad).is_err(), "{bad}");
         }
     }
 

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use device::CostModel;
 use formats::{Content, Limits, Output, read_path, write_snapshot};
 use memviz::{HistoryOptions, write_history_html};
 use records::{History, Trace};
@@ -105,6 +106,7 @@ fn settings(args: &ReplayArgs, program: &Program<'_>) -> Settings {
         capacity_bytes: args.capacity.map(|capacity| capacity.bytes(program.peak_live_bytes())),
         passes: args.passes,
         lag_steps: args.lag,
+        costs: args.prices.iter().fold(CostModel::default(), |costs, (call, price)| costs.with_price(*call, *price)),
         keeps_history: args.html.is_some() || args.snapshot.is_some(),
         ..Settings::new(args.policy)
     }
