@@ -7,7 +7,7 @@ use formats::Output;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::tame::Tame;
+use crate::tame::{Tame, TameJson};
 use crate::targets::{check_targets, is_stdout};
 
 /// Refuses a place for the JSON that can't be written, before the work.
@@ -23,7 +23,7 @@ pub(crate) fn answer(
     text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
     if is_stdout(json) {
-        let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut out = TameJson(io::BufWriter::new(io::stdout().lock()));
         to_json(report, &mut out)?;
         out.flush()?;
         return Ok(());

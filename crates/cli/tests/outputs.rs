@@ -126,6 +126,39 @@ fn a_closed_standard_error_changes_no_exit_code() {
 }
 
 #[test]
+fn a_file_named_twice_is_found_out_however_it_is_spelt() {
+    let folder = Folder::new();
+    let file = example("example.dsa.csv");
+    std::fs::create_dir(folder.path("sub")).unwrap();
+    for other in ["out", "./out", "sub/../out"] {
+        let message = folder.run(&format!("plan {file} --quiet --html out --svg {other}")).refusal();
+        assert!(message.contains("named by both --html and --svg"), "{message}");
+    }
+    folder.run(&format!("plan {file} --quiet --html out --svg sub/out")).ok();
+}
+
+#[test]
+fn no_name_steers_a_terminal() {
+    let folder = Folder::new();
+    let name = "a\u{9b}31m\u{202e}b\u{2066}\u{2028}\u{7f}";
+    folder.write("odd.csv", format!("id,lower,upper,size\n{name},0,2,8\n"));
+    folder.write("odd.trace.csv", format!("op,id,bytes,tag\nalloc,1,4096,{name}\n"));
+    for args in
+        ["plan odd.csv", "summary odd.trace.csv", "explain-oom odd.trace.csv", "diff odd.trace.csv odd.trace.csv"]
+    {
+        for json in ["", " --json -"] {
+            let ran = folder.run(&format!("{args}{json}")).ok();
+            let wild = |c: char| "\u{9b}\u{202e}\u{2066}\u{2028}\u{7f}".contains(c);
+            assert!(!ran.stdout.contains(wild), "{args}{json}: {:?}", ran.stdout);
+            if !json.is_empty() {
+                let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+                assert!(format!("{report:#}").contains(name), "{args}: the name is not what it was");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_full_disk_is_an_error_that_names_the_file() {
     let full = std::path::Path::new("/dev/full");
     if !full.exists() {
@@ -136,7 +169,19 @@ fn a_full_disk_is_an_error_that_names_the_file() {
     let file = example("example.dsa.csv");
     for option in ["--json", "--plan-out", "--html", "--svg", "--png"] {
         let message = folder.run(&format!("plan {file} --quiet {option} /dev/full")).refusal();
-        assert!(message.starts_with("/dev/full: ") && message.contains("No space left"), "{option}: {message}");
+        assert!(message.starts_with("/dev/full: can't write: No space left"), "{option}: {message}");
+    }
+    // More than any buffer on the way holds, so that it is a write in the middle that fails.
+    let rows: String = (0..9000).map(|id| format!("alloc,{id},{}\n", 4096 + id)).collect();
+    folder.write("t.csv", format!("op,id,bytes\n{rows}"));
+    for args in [
+        "replay t.csv --quiet --log",
+        "replay t.csv --quiet --snapshot",
+        "memviz t.csv --format html -o",
+        "memviz t.csv --format chrome -o",
+    ] {
+        let message = folder.run(&format!("{args} /dev/full")).refusal();
+        assert!(message.starts_with("/dev/full: can't write: No space left"), "{args}: {message}");
     }
     for args in [&["plan", &file][..], &["plan", &file, "--json", "-"], &["plan", "--help"]] {
         let stdout = std::fs::OpenOptions::new().write(true).open(full).unwrap();

@@ -248,6 +248,7 @@ fn what_cannot_be_replayed_is_refused_with_the_reason() {
     }
     for (args, reason) in [
         ("t.csv --max-split-size 20M", "more than 20 MiB"),
+        ("t.csv --capacity 33T", "simulated devices have at most 35184372088832 (32 TiB)"),
         ("t.csv --roundup-power2-divisions 3", "a power of two"),
         ("two.csv", "devices 0 and 1; choose one"),
         ("plan.csv", "says nothing of who asked for memory when"),
@@ -263,4 +264,21 @@ fn what_cannot_be_replayed_is_refused_with_the_reason() {
     let report = replayed(&folder, "empty.csv --min-capacity");
     assert_eq!((&report["status"], &report["peak_live_bytes"]), (&"ok".into(), &0.into()));
     assert_eq!(report["reserved_over_live"], 0.0);
+}
+
+#[test]
+fn more_than_any_simulated_device_has_is_never_enough() {
+    let folder = Folder::new();
+    folder.write("huge.csv", "op,id,bytes\nalloc,1,2305843009213693952\nfree,1,\n");
+    folder.write("large.csv", "op,id,bytes\nalloc,1,30000000000000\nfree,1,\n");
+    let refusal = folder.run("replay huge.csv --min-capacity --quiet").no();
+    assert!(refusal.contains("row 0"), "{refusal}");
+    for policy in ["first-fit", "best-fit", "caching", "caching-expandable"] {
+        let ran = folder.run(&format!("replay huge.csv --min-capacity --policy {policy} --json -"));
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!((ran.code, &report["min_capacity_bytes"]), (1, &Value::Null), "{policy}");
+        let report = replayed(&folder, &format!("large.csv --min-capacity --policy {policy}"));
+        let least = report["min_capacity_bytes"].as_u64().unwrap();
+        assert!((30_000_000_000_000..=1 << 45).contains(&least), "{policy}: {least}");
+    }
 }

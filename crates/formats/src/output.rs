@@ -96,7 +96,7 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let result = match &mut self.sink {
+        match &mut self.sink {
             Sink::Plain(file) => file.write(bytes),
             Sink::Gzip(encoder) => encoder.write(bytes),
             Sink::Zstd { file, block } => {
@@ -105,9 +105,7 @@ impl Write for Output {
                 let written = if block.len() == FRAME_BYTES { write_frame(file, block) } else { Ok(()) };
                 written.map(|()| count)
             }
-        };
-        // Whoever writes through this knows what, but not where to.
-        result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.target.display())))
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -349,7 +349,7 @@ fn a_link_stays_a_link_and_a_device_is_written_to() {
     assert!(!std::path::Path::new("/dev/null").is_file());
     let mut full = Output::create("/dev/full").unwrap();
     let error = full.write_all(&vec![b'x'; 1 << 20]).unwrap_err().to_string();
-    assert!(error.starts_with("/dev/full: No space left"), "{error}");
+    assert!(error.starts_with("No space left"), "{error}");
     let mut full = Output::create("/dev/full").unwrap();
     full.write_all(b"x").unwrap();
     assert!(full.finish().unwrap_err().to_string().starts_with("/dev/full: can't write: No space left"));

@@ -1,9 +1,10 @@
 //! The smallest device on which a trace still finishes.
 
+use crate::driver::UNLIMITED_BYTES;
 use crate::{Program, Result, Settings, replay};
 
 /// Bytes of the smallest device on which every request is served, searched to 0.2 % of peak live; `None` if even twelve
-/// times peak live are too few.
+/// times peak live, or all that a simulated device can have (32 TiB), are too few.
 ///
 /// Capacities are whole pages of 2 MiB (256 KiB where less than 1 GiB is live), so that rounding alone fails no policy.
 /// The search halves: it takes for granted that more memory never hurts, which best fit breaks by a percent or so. The
@@ -28,9 +29,15 @@ pub fn min_capacity(program: &Program<'_>, settings: &Settings, mut tried: impl 
         replay(program, &settings).map(|outcome| outcome.is_ok())
     };
     let (mut low, mut high) = (up(live), up(live));
+    if high > UNLIMITED_BYTES {
+        return Ok(None);
+    }
     while !fits(high)? {
         low = high;
-        high = up(high.saturating_add(high / 4).saturating_add(unit));
+        if high == UNLIMITED_BYTES {
+            return Ok(None);
+        }
+        high = up(high.saturating_add(high / 4).saturating_add(unit)).min(UNLIMITED_BYTES);
         if high > live.saturating_mul(12).max(unit * 64) {
             return Ok(None);
         }

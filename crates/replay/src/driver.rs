@@ -13,7 +13,7 @@ use crate::program::{Ask, Instruction, Slot, StreamIndex};
 use crate::{Error, FailedRequest, Figures, LogEntry, Observer, Outcome, Policy, Program, Result, Settings};
 
 /// Capacity where none is set: more than any policy wastes on any trace, and what the simulated device can hold.
-const UNLIMITED_BYTES: u64 = 1 << 45;
+pub(crate) const UNLIMITED_BYTES: u64 = 1 << 45;
 /// Rows between two calls of [`Observer::rows_done`].
 const PROGRESS_ROWS: u64 = 4096;
 
@@ -490,6 +490,13 @@ fn check_settings(settings: &Settings) -> Result<()> {
     {
         return Err(Error::BadSetting {
             what: format!("a largest block to split of {bytes} bytes is too small: more than 20 MiB is asked for"),
+        });
+    }
+    if let Some(bytes) = settings.capacity_bytes
+        && bytes > UNLIMITED_BYTES
+    {
+        return Err(Error::BadSetting {
+            what: format!("a capacity of {bytes} bytes: simulated devices have at most {UNLIMITED_BYTES} (32 TiB)"),
         });
     }
     let divisions = caching.roundup_power2_divisions;

@@ -17,7 +17,7 @@ use crate::failure::{Failure, say};
 use crate::load::{LoadOptions, Loaded, load};
 use crate::progress::Spinner;
 use crate::quantity::Took;
-use crate::tame::Tame;
+use crate::tame::{Tame, TameJson};
 use crate::targets::is_stdout;
 use crate::words::error_in_words;
 
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     };
     files::write(args, &report)?;
     if is_stdout(args.json.as_deref()) {
-        let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut out = TameJson(io::BufWriter::new(io::stdout().lock()));
         json::write(&report, &mut out)?;
         out.flush()?;
         // What else was asked for must not stand among the JSON, and is no reason to fail.

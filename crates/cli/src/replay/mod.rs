@@ -19,7 +19,7 @@ pub(crate) use self::args::ReplayArgs;
 use self::log::Log;
 use crate::failure::Failure;
 use crate::progress::{Bar, Spinner};
-use crate::tame::Tame;
+use crate::tame::{Tame, TameJson};
 use crate::targets::{check_targets, is_stdout};
 
 /// Everything that is reported, in words or as JSON.
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let refused = |error: replay::Error| Failure::from(error).in_file(&args.trace);
     let program = Program::new(&trace, args.device).map_err(refused)?;
     let settings = settings(args, &program);
-    let outcome = run_once(args, &program, &settings).map_err(|failure| failure.in_file(&args.trace))?;
+    let outcome = run_once(args, &program, &settings)?;
     let min_capacity = match args.min_capacity {
         true => Some(search(args, &program, &settings).map_err(refused)?),
         false => None,
@@ -119,7 +119,10 @@ fn run_once(args: &ReplayArgs, program: &Program<'_>, settings: &Settings) -> Re
     let begun = Log::new(out.map(io::BufWriter::new), &bar);
     let path = args.log.as_deref().unwrap_or(Path::new("-"));
     let mut log = begun.map_err(|source| Failure::unwritten(path, &source))?;
-    let outcome = replay_observed(program, settings, &mut log)?;
+    let outcome = replay_observed(program, settings, &mut log).map_err(|error| match error {
+        replay::Error::Log { what } => Failure::input(format!("{}: can't write: {what}", path.display())),
+        error => Failure::from(error).in_file(&args.trace),
+    })?;
     if let Some(out) = log.into_inner() {
         let out = out.into_inner().map_err(|error| Failure::unwritten(path, error.error()))?;
         out.finish().map_err(Failure::writing(path))?;
@@ -155,7 +158,7 @@ fn write(args: &ReplayArgs, report: &Report<'_>) -> Result<(), Failure> {
         write_history(args, history)?;
     }
     if is_stdout(args.json.as_deref()) {
-        let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut out = TameJson(io::BufWriter::new(io::stdout().lock()));
         json::write(report, &mut out)?;
         out.flush()?;
         return Ok(());

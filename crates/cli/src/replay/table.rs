@@ -57,7 +57,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
                 size(bytes),
                 ratio(bytes, report.peak_live_bytes)
             )?,
-            None => writeln!(out, "\n  no capacity up to twelve times peak live is enough")?,
+            None => writeln!(out, "\n  no capacity up to twelve times peak live, or to 32 TiB, is enough")?,
         }
     }
     writeln!(out, "\n  took {}; driver seconds and times are modelled, not measured", Took(report.wall))
