@@ -138,7 +138,7 @@ pub(crate) struct ConvertArgs {
 pub(crate) struct SummaryArgs {
     /// The snapshot or trace
     pub(crate) file: PathBuf,
-    /// Device to look at [default: the one with most events]
+    /// Device to look at [default: the one on which a request failed last, else the one with most events]
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,
     /// Write the figures as JSON; `-` is standard output, which then holds nothing else
@@ -157,7 +157,7 @@ pub(crate) struct ExplainOomArgs {
     /// Bytes of the device (80G; binary units), where the file doesn't say or something else is wanted
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<Size>,
-    /// Device to look at [default: the one with most events]
+    /// Device to look at [default: the one on which a request failed last, else the one with most events]
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,
     /// Don't replay the requests under other policies and settings

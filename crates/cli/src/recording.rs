@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use formats::{Content, Limits, read_path};
-use records::{DeviceHistory, History, Operation, Trace};
+use records::{Action, DeviceHistory, History, Operation, Trace};
 use replay::{Policy, Program, Settings, replay};
 use serde::Serialize;
 
@@ -47,6 +47,17 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
+    /// The device asked for; by default the one on which a request failed (of several the one that failed last in time),
+    /// else the one with most events.
+    pub(crate) fn device_that_failed(&self, wanted: Option<u32>) -> Result<&DeviceHistory, Failure> {
+        let failures = self.history.devices.iter().rev().filter_map(|device| {
+            let failure = device.events.iter().rev().find(|event| event.action == Action::OutOfMemory)?;
+            Some((failure.time_ns, device.device))
+        });
+        let last = failures.max_by_key(|(time_ns, _)| *time_ns).map(|(_, number)| number);
+        self.device(wanted.or(last))
+    }
+
     /// The device asked for; by default the one with most events, of equal ones the first.
     pub(crate) fn device(&self, wanted: Option<u32>) -> Result<&DeviceHistory, Failure> {
         let devices = &self.history.devices;

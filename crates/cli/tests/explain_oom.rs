@@ -186,3 +186,61 @@ fn nothing_to_explain_is_said_and_not_made_up() {
     let message = folder.run("explain-oom trace.csv").refusal();
     assert!(message.contains("trace.csv"), "{message}");
 }
+
+#[test]
+fn the_device_that_ran_out_is_looked_at_unless_another_is_named() {
+    let folder = Folder::new();
+    let mut run = one_segment(60, 10, "inactive", 0);
+    let failed = run["device_traces"][0].clone();
+    // Device 0 did more, and nothing of it failed.
+    let busy: Vec<Value> = (0..40)
+        .map(|index| event(if index % 2 == 0 { "alloc" } else { "free_completed" }, 8 * BASE, MIB, 0, vec![]))
+        .collect();
+    run["device_traces"] = serde_json::json!([busy, failed]);
+    run["segments"][0]["device"] = 1.into();
+    let (found, text) = explained(&folder, &run, "");
+    assert_eq!((found["device"].as_u64(), found["verdict"]["cause"].as_str()), (Some(1), Some("fragmentation")));
+    assert!(text.contains("device 1"), "{text}");
+    let summary = folder.run("summary run.pickle").ok().stdout;
+    assert!(summary.contains("1 request ran out of memory"), "{summary}");
+    let (found, _) = explained(&folder, &run, "--device 0");
+    assert_eq!(found["request"]["why"], "most_active");
+}
+
+#[test]
+fn the_settings_of_the_run_are_those_marked_as_recorded() {
+    let folder = Folder::new();
+    let recorded = |settings: Value| {
+        let mut run = one_segment(60, 10, "inactive", 0);
+        run["allocator_settings"] = settings;
+        let (found, _) = explained(&folder, &run, "");
+        let trials = found["trials"]["trials"].as_array().unwrap().clone();
+        let marked = trials.iter().filter(|trial| trial["is_recorded"] == true);
+        marked.map(|trial| trial["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    use serde_json::json;
+    assert_eq!(recorded(json!({ "max_split_size": -1 })), ["PyTorch's default"]);
+    assert_eq!(recorded(json!({ "max_split_size": 64 * MIB })), ["max_split_size_mb:64"]);
+    assert_eq!(recorded(json!({ "max_split_size": 32 * MIB })), ["the run's own settings"]);
+    let all = |divisions: u64| json!({ "roundup_power2_divisions": { "1": divisions, "64": divisions } });
+    assert_eq!(recorded(all(8)), ["roundup_power2_divisions:8"]);
+    assert_eq!(recorded(all(2)), ["the run's own settings"]);
+    assert_eq!(recorded(json!({ "expandable_segments": true })), ["expandable_segments:True"]);
+    // Nothing that a model can do, so none is marked.
+    assert_eq!(recorded(json!({ "roundup_power2_divisions": { "1": 2, "64": 4 } })), Vec::<String>::new());
+    assert_eq!(recorded(all(3)), Vec::<String>::new());
+}
+
+#[test]
+fn where_nothing_has_to_be_done_no_advice_is_announced() {
+    let folder = Folder::new();
+    let events = vec![event("segment_alloc", BASE, 2 * MIB, 0, vec![]), event("alloc", BASE, MIB, 0, vec![])];
+    let blocks = [(MIB, MIB, "active_allocated"), (MIB, 0, "inactive")];
+    let (found, text) = explained(&folder, &snapshot(events, vec![segment(BASE, 0, &blocks)]), "");
+    assert_eq!(found["advice"].as_array().unwrap().is_empty(), !text.contains("What to do"), "{text}");
+    // Nothing failed, so nothing is said to have.
+    let mut run = one_segment(60, 10, "inactive", 0);
+    run["device_traces"][0].as_array_mut().unwrap().pop();
+    let (_, text) = explained(&folder, &run, "");
+    assert!(!text.contains("enough to fail"), "{text}");
+}

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
+use hashbrown::HashMap;
+
 use crate::{
     Action, Block, BlockState, Defect, Defects, DeviceHistory, Event, Segment, SegmentKind, Totals,
     fragmentation_percent,
@@ -61,13 +63,17 @@ pub struct MemoryMap {
     totals: Totals,
     event: u64,
     last_time_ns: u64,
+    /// Bytes of blocks that the end states to be other than rounding makes them, by the number of their alloc.
+    stated_bytes: HashMap<u64, u64>,
     defects: Defects,
 }
 
 impl MemoryMap {
     /// The state before the first event.
     pub fn new(history: &DeviceHistory) -> Self {
-        let mut map = Self { granule_bytes: history.granule_bytes.max(1), ..Self::default() };
+        let granule_bytes = history.granule_bytes.max(1);
+        let stated_bytes = stated_bytes(history, granule_bytes);
+        let mut map = Self { granule_bytes, stated_bytes, ..Self::default() };
         for segment in &history.start {
             map.add_segment(segment.address, held(segment));
             for block in &segment.blocks {
@@ -288,7 +294,9 @@ impl MemoryMap {
         let next = self.blocks.range((Excluded(event.address), Unbounded)).next().map(|(at, _)| *at);
         let segment = self.segment_of(event.address).map(|(at, held)| end_of(at, held.bytes));
         let room = next.into_iter().chain(segment).min().map_or(rounded, |limit| limit - event.address);
-        let bytes = rounded.min(room.max(event.bytes.max(1)));
+        // An allocator that doesn't split off a small rest hands it out as well. Who lives to the end tells.
+        let wanted = self.stated_bytes.get(&self.event).copied().unwrap_or(rounded);
+        let bytes = wanted.min(room.max(event.bytes.max(1)));
         self.place(Block {
             address: event.address,
             bytes,
@@ -515,6 +523,30 @@ impl MemoryMap {
     }
 }
 
+/// The bytes of blocks that are there after the last event, where they aren't the request rounded up, by the number of
+/// the event that handed them out.
+fn stated_bytes(history: &DeviceHistory, granule_bytes: u64) -> HashMap<u64, u64> {
+    let blocks = history.end.iter().flat_map(|segment| &segment.blocks);
+    let mut odd: HashMap<u64, u64> = blocks
+        .filter(|block| block.state != BlockState::Free)
+        .filter(|block| block.requested_bytes.max(1).checked_next_multiple_of(granule_bytes) != Some(block.bytes))
+        .map(|block| (block.address, block.bytes))
+        .collect();
+    let mut stated = HashMap::with_capacity(odd.len());
+    for (index, event) in history.events.iter().enumerate().rev() {
+        if odd.is_empty() {
+            break;
+        }
+        if event.action == Action::Alloc
+            && let Some(bytes) = odd.remove(&event.address)
+            && bytes >= event.bytes
+        {
+            stated.insert(index as u64, bytes);
+        }
+    }
+    stated
+}
+
 /// Both are checked when a range comes in, so this can't overflow.
 fn end_of(address: u64, bytes: u64) -> u64 {
     address.saturating_add(bytes)
@@ -528,5 +560,46 @@ fn held(segment: &Segment) -> Held {
         is_expandable: segment.is_expandable,
         pool: segment.pool,
         stack: segment.stack,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_lives_to_the_end_has_the_bytes_that_the_end_states() {
+        let event = |action, address, bytes| Event { action, address, bytes, ..Event::default() };
+        let block = |address, bytes, requested_bytes, state| Block {
+            address,
+            bytes,
+            requested_bytes,
+            state,
+            ..Block::default()
+        };
+        let blocks = vec![block(0, 2048, 1500, BlockState::Live), block(2048, 2048, 700, BlockState::Free)];
+        let history = DeviceHistory {
+            granule_bytes: 512,
+            end: vec![Segment { address: 0, bytes: 4096, blocks, ..Segment::default() }],
+            events: vec![
+                event(Action::SegmentAlloc, 0, 4096),
+                event(Action::Alloc, 0, 600),
+                event(Action::FreeCompleted, 0, 600),
+                // 548 bytes would be left over, which this allocator doesn't split off below 600.
+                event(Action::Alloc, 0, 1500),
+            ],
+            ..DeviceHistory::default()
+        };
+        let mut map = MemoryMap::new(&history);
+        let mut allocated = Vec::new();
+        for event in &history.events {
+            map.apply(event);
+            allocated.push(map.totals().allocated);
+        }
+        // Who is gone took what rounding says.
+        assert_eq!(allocated, [0, 1024, 0, 2048]);
+        assert_eq!((map.totals().live, map.largest_free()), (1500, 2048));
+        map.check().unwrap();
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn advise(facts: &Facts, verdict: &Verdict, trials: &Trials) -> Vec<A
     // One line for each kind of setting: the value that needs least, and the others that pass.
     let mut families: Vec<(&str, Vec<&Trial>)> = Vec::new();
     for trial in trials.helpful() {
-        let family = trial.name.trim().split(':').next().unwrap_or_default();
+        let family = family(trial);
         match families.iter_mut().find(|(known, _)| *known == family) {
             Some((_, members)) => members.push(trial),
             None => families.push((family, vec![trial])),
@@ -45,6 +45,18 @@ pub(super) fn advise(facts: &Facts, verdict: &Verdict, trials: &Trials) -> Vec<A
             None => format!("reserves {} at most", size(best.peak_reserved_bytes)),
         };
         say(format!("{how}{others}: the replay passes, and {least}."), true);
+    }
+    if cause.is_about_places() {
+        let mut told: Vec<&str> = Vec::new();
+        for (trial, less) in trials.thriftier() {
+            let needs = trial.min_capacity_bytes.unwrap_or_default();
+            let how = trial.how.as_deref().unwrap_or_default();
+            if !told.contains(&family(trial)) {
+                told.push(family(trial));
+                let (needs, less) = (size(needs), size(less));
+                say(format!("{how}: in the replays {needs} are enough, {less} less than as recorded."), false);
+            }
+        }
     }
     match cause {
         Cause::TooBig => less_memory(facts, verdict, &mut say),
@@ -101,6 +113,11 @@ pub(super) fn advise(facts: &Facts, verdict: &Verdict, trials: &Trials) -> Vec<A
     advice
 }
 
+/// What kind of setting it is: one may have several values.
+fn family(trial: &Trial) -> &str {
+    trial.name.split(':').next().unwrap_or_default()
+}
+
 fn less_memory(facts: &Facts, verdict: &Verdict, say: &mut impl FnMut(String, bool)) {
     if verdict.short_bytes > 0 && facts.limit.source != "reserved_before" {
         let share = percent(verdict.short_bytes, facts.needed_bytes);
@@ -139,10 +156,11 @@ fn pins(facts: &Facts, say: &mut impl FnMut(String, bool)) {
     say(
         format!(
             "Make what lasts before what comes and goes, or free it earlier: {} of {} in the wrong place {} enough to \
-             fail this request.{origin}",
+             {} this request.{origin}",
             count(blocks, "block"),
             size(bytes),
-            if blocks == 1 { "is" } else { "are" }
+            if blocks == 1 { "is" } else { "are" },
+            if facts.limit.source == "reserved_before" { "take more memory for" } else { "fail" }
         ),
         false,
     );

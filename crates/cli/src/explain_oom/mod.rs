@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ExplainOomArgs) -> Result<(), Failure> {
     let capacity = args.capacity.map(|size| size.0);
     let spinner = Spinner::new(true);
     let recording = recording::open(&args.file, capacity, &spinner)?;
-    let device = recording.device(args.device)?;
+    let device = recording.device_that_failed(args.device)?;
     spinner.say("looking for the request");
     let Some(request) = tightest_request(device, capacity.or(device.capacity_bytes)) else {
         let path = args.file.display();

@@ -33,6 +33,9 @@ pub(crate) struct Trials {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Trial {
     pub(super) name: String,
+    /// Whether it is a variant of the one without settings above it.
+    #[serde(skip)]
+    pub(super) is_variant: bool,
     /// How to get it, for people; absent where there is no setting for it and it only shows what is possible.
     pub(super) how: Option<String>,
     /// Whether the run was recorded with this setting, as far as the file says.
@@ -41,6 +44,13 @@ pub(crate) struct Trial {
     pub(super) peak_reserved_bytes: u64,
     pub(super) min_capacity_bytes: Option<u64>,
     pub(super) failed: Option<FailedTrial>,
+}
+
+impl Trial {
+    /// The less the better: what it needs, then what it reserves.
+    fn order(&self) -> (u64, u64) {
+        (self.min_capacity_bytes.unwrap_or(self.peak_reserved_bytes), self.peak_reserved_bytes)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -66,23 +76,41 @@ impl Trials {
             return Vec::new();
         }
         let mut helpful: Vec<&Trial> = self.trials.iter().filter(|t| t.how.is_some() && t.passes).collect();
-        helpful.sort_by_key(|trial| (trial.min_capacity_bytes.unwrap_or(u64::MAX), trial.peak_reserved_bytes));
+        helpful.sort_by_key(|trial| trial.order());
         helpful
+    }
+
+    /// Where nothing is shown by passing: settings that need at least a hundredth less than what was recorded, those that
+    /// need least first, and by how much less.
+    pub(super) fn thriftier(&self) -> Vec<(&Trial, u64)> {
+        let recorded = self.trials.iter().find(|trial| trial.is_recorded);
+        let Some(recorded) = recorded.filter(|trial| trial.passes || self.capacity_bytes.is_none()) else {
+            return Vec::new();
+        };
+        let Some(needs) = recorded.min_capacity_bytes else { return Vec::new() };
+        let saving = |trial: &Trial| needs.checked_sub(trial.min_capacity_bytes?).filter(|less| *less > needs / 100);
+        let settings = self.trials.iter().filter(|trial| trial.how.is_some());
+        let mut thriftier: Vec<(&Trial, u64)> =
+            settings.filter_map(|trial| saving(trial).map(|less| (trial, less))).collect();
+        thriftier.sort_by_key(|(trial, _)| trial.order());
+        thriftier
     }
 }
 
 /// A policy with settings, under the name people know.
 struct Setting {
     name: String,
+    is_variant: bool,
     how: Option<String>,
     policy: Policy,
     caching: CachingSettings,
     frees: Frees,
 }
 
-fn settings() -> Vec<Setting> {
+fn settings(history: &History) -> Vec<Setting> {
     let plain = |name: &str, how: Option<&str>, policy, frees| Setting {
         name: name.to_owned(),
+        is_variant: false,
         how: how.map(str::to_owned),
         policy,
         caching: CachingSettings::default(),
@@ -93,7 +121,8 @@ fn settings() -> Vec<Setting> {
         plain("PyTorch's default", None, Policy::Caching, Frees::AsRecorded),
         Setting {
             how: conf("expandable_segments:True"),
-            ..plain("  expandable_segments:True", None, Policy::CachingExpandable, Frees::AsRecorded)
+            is_variant: true,
+            ..plain("expandable_segments:True", None, Policy::CachingExpandable, Frees::AsRecorded)
         },
     ];
     for mib in SPLITS_MIB {
@@ -101,7 +130,8 @@ fn settings() -> Vec<Setting> {
         let caching = CachingSettings { max_split_bytes: Some(mib << 20), ..CachingSettings::default() };
         let how = conf(&setting);
         all.push(Setting {
-            name: format!("  {setting}"),
+            name: setting,
+            is_variant: true,
             how,
             caching,
             ..plain("", None, Policy::Caching, Frees::AsRecorded)
@@ -112,13 +142,21 @@ fn settings() -> Vec<Setting> {
         let caching = CachingSettings { roundup_power2_divisions: divisions, ..CachingSettings::default() };
         let how = conf(&setting);
         all.push(Setting {
-            name: format!("  {setting}"),
+            name: setting,
+            is_variant: true,
             how,
             caching,
             ..plain("", None, Policy::Caching, Frees::AsRecorded)
         });
     }
-    all.push(plain("  frees that take effect at once", None, Policy::Caching, Frees::AtOnce));
+    if let Some((policy, caching)) = recorded_settings(history)
+        && !all.iter().any(|setting| (setting.policy, setting.caching) == (policy, caching))
+    {
+        let own = plain("the run's own settings", None, policy, Frees::AsRecorded);
+        all.push(Setting { is_variant: true, caching, ..own });
+    }
+    let at_once = plain("frees that take effect at once", None, Policy::Caching, Frees::AtOnce);
+    all.push(Setting { is_variant: true, ..at_once });
     all.push(plain("one arena, best fit", None, Policy::BestFit, Frees::AsRecorded));
     all.push(plain("one arena, first fit", None, Policy::FirstFit, Frees::AsRecorded));
     all
@@ -127,12 +165,27 @@ fn settings() -> Vec<Setting> {
 impl Setting {
     /// Whether a run with these stated settings was one of this kind.
     fn is_recorded(&self, history: &History) -> bool {
-        let stated =
-            |key: &str| history.settings.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
-        let is_expandable = stated("expandable_segments").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let expected = if is_expandable { Policy::CachingExpandable } else { Policy::Caching };
-        self.policy == expected && self.caching == CachingSettings::default() && self.frees == Frees::AsRecorded
+        self.frees == Frees::AsRecorded && recorded_settings(history) == Some((self.policy, self.caching))
     }
+}
+
+/// What a run was recorded with, as far as the file says; `None` if that is nothing the models can do.
+fn recorded_settings(history: &History) -> Option<(Policy, CachingSettings)> {
+    let stated = |key: &str| history.settings.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
+    let is_expandable = stated("expandable_segments").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    // torch states no limit as -1 or as the highest number there is; a limit is above 20 MiB.
+    let max_split = stated("max_split_size").and_then(|value| value.parse::<u64>().ok());
+    let max_split_bytes = max_split.filter(|bytes| (20 << 20) < *bytes && *bytes < 1 << 62);
+    let divisions = history.settings.iter().filter(|(key, _)| key.starts_with("roundup_power2_divisions."));
+    let mut divisions = divisions.map(|(_, value)| value.parse::<u32>().ok().map(|n| if n <= 1 { 0 } else { n }));
+    // One number for each size class: the models have one for all.
+    let roundup_power2_divisions = divisions.next().unwrap_or(Some(0))?;
+    if divisions.any(|other| other != Some(roundup_power2_divisions)) {
+        return None;
+    }
+    let policy = if is_expandable { Policy::CachingExpandable } else { Policy::Caching };
+    let is_possible = roundup_power2_divisions == 0 || roundup_power2_divisions.is_power_of_two();
+    is_possible.then(|| (policy, CachingSettings { max_split_bytes, roundup_power2_divisions, ..Default::default() }))
 }
 
 /// Replays the requests up to and with the one that failed; of a trace, all of them.
@@ -162,10 +215,12 @@ pub(super) fn try_all(
         ..Trials::default()
     };
     let has_pending = facts.sums.pending_bytes > 0 && recording.trace.is_none();
-    let wanted: Vec<Setting> =
-        settings().into_iter().filter(|setting| setting.frees == Frees::AsRecorded || has_pending).collect();
+    let wanted: Vec<Setting> = settings(&recording.history)
+        .into_iter()
+        .filter(|setting| setting.frees == Frees::AsRecorded || has_pending)
+        .collect();
     for (index, setting) in wanted.iter().enumerate() {
-        spinner.say(&format!("replaying, {} of {}: {}", index + 1, wanted.len(), setting.name.trim()));
+        spinner.say(&format!("replaying, {} of {}: {}", index + 1, wanted.len(), setting.name));
         let trace = trace_of(setting.frees);
         match try_one(trace, number, setting, capacity_bytes) {
             Ok((outcome, min_capacity_bytes)) => {
@@ -178,6 +233,7 @@ pub(super) fn try_all(
                 });
                 trials.trials.push(Trial {
                     name: setting.name.clone(),
+                    is_variant: setting.is_variant,
                     how: setting.how.clone(),
                     is_recorded: setting.is_recorded(&recording.history),
                     passes: outcome.is_ok(),

@@ -19,7 +19,10 @@ pub(super) fn requests(device: &DeviceHistory, request: &TightRequest, frees: Fr
     let events = &device.events[..count];
     // Some writers leave out one half of a free: then the other half stands for both.
     let has = |action| device.events.iter().any(|event| event.action == action);
-    let frees_at = match (frees, has(Action::FreeRequested), has(Action::FreeCompleted)) {
+    // One that states what is pending at the end writes both, even if no free completed.
+    let states_pending =
+        device.end.iter().flat_map(|segment| &segment.blocks).any(|block| block.state == BlockState::Pending);
+    let frees_at = match (frees, has(Action::FreeRequested), has(Action::FreeCompleted) || states_pending) {
         (_, false, _) | (Frees::AsRecorded, _, true) => Action::FreeCompleted,
         _ => Action::FreeRequested,
     };
@@ -107,5 +110,28 @@ mod tests {
         let as_recorded = [(Alloc, 0, 7), (Alloc, 1, 7), (Alloc, 2, 100), (Free, 1, 0), (Alloc, 3, 5000)];
         assert_eq!(told(Frees::AsRecorded), as_recorded);
         assert_eq!(told(Frees::AtOnce), [(Alloc, 0, 7), (Alloc, 1, 100), (Free, 1, 0), (Alloc, 2, 5000)]);
+    }
+
+    #[test]
+    fn what_never_completed_and_is_pending_at_the_end_is_not_freed() {
+        let event = |action, address, bytes| Event { action, address, bytes, ..Event::default() };
+        let pending = Block { bytes: 512, requested_bytes: 100, state: BlockState::Pending, ..Block::default() };
+        let mut device = DeviceHistory {
+            events: vec![
+                event(Action::Alloc, 0, 100),
+                event(Action::FreeRequested, 0, 100),
+                event(Action::OutOfMemory, 0, 5000),
+            ],
+            end: vec![Segment { bytes: 4096, blocks: vec![pending], ..Segment::default() }],
+            ..DeviceHistory::default()
+        };
+        let request = tightest_request(&device, None).unwrap();
+        let frees = |device: &DeviceHistory, frees| {
+            requests(device, &request, frees).rows.iter().filter(|row| row.operation == Operation::Free).count()
+        };
+        assert_eq!((frees(&device, Frees::AsRecorded), frees(&device, Frees::AtOnce)), (0, 1));
+        // Of a writer that leaves out completions, a request to free is all there is.
+        device.end.clear();
+        assert_eq!(frees(&device, Frees::AsRecorded), 1);
     }
 }

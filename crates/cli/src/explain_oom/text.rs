@@ -44,7 +44,9 @@ pub(super) fn write(explanation: &Explanation, out: &mut dyn Write) -> io::Resul
     }
     holders(facts, out)?;
     trials(&explanation.trials, explanation.modelled.is_some(), out)?;
-    writeln!(out, "What to do, what helps most first:")?;
+    if !explanation.advice.is_empty() {
+        writeln!(out, "What to do, what helps most first:")?;
+    }
     for (number, advice) in explanation.advice.iter().enumerate() {
         let mut lines = wrap(&advice.text, WIDTH - 5).into_iter();
         writeln!(out, "  {}. {}", number + 1, lines.next().unwrap_or_default())?;
@@ -225,7 +227,8 @@ fn trials(trials: &Trials, is_modelled: bool, out: &mut dyn Write) -> io::Result
     let needs = if trials.trials.iter().any(|trial| trial.min_capacity_bytes.is_some()) { "needs" } else { "" };
     let stops = if trials.trials.iter().any(|trial| trial.failed.is_some()) { "stops at request" } else { "" };
     table.set_header(vec!["  ", "", "reserved", needs, stops]);
-    for Trial { name, is_recorded, passes, peak_reserved_bytes, min_capacity_bytes, failed, .. } in &trials.trials {
+    for trial in &trials.trials {
+        let Trial { name, is_recorded, passes, peak_reserved_bytes, min_capacity_bytes, failed, .. } = trial;
         let verdict = match (passes, trials.capacity_bytes) {
             (_, None) => "",
             (true, _) => "passes",
@@ -244,7 +247,7 @@ fn trials(trials: &Trials, is_modelled: bool, out: &mut dyn Write) -> io::Result
             (false, _) => "",
         };
         table.add_row(vec![
-            format!("  {name}{as_recorded}"),
+            format!("  {}{name}{as_recorded}", if trial.is_variant { "  " } else { "" }),
             verdict.to_owned(),
             size(*peak_reserved_bytes),
             least,

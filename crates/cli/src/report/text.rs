@@ -51,16 +51,35 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     short
 }
 
+/// Words of a text. A number stays with its groups of digits and its unit: `9 944 694 784 B` is one word.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for part in text.split_whitespace() {
+        let unit = part.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+        let is_unit = matches!(unit, "B" | "KiB" | "MiB" | "GiB" | "TiB" | "PiB" | "EiB" | "%" | "us" | "ms" | "s");
+        let digits = part.chars().take_while(char::is_ascii_digit).count();
+        let goes_on = |last: &&mut String| last.ends_with(|c: char| c.is_ascii_digit()) && (is_unit || digits == 3);
+        match words.last_mut().filter(goes_on) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(part);
+            }
+            None => words.push(part.to_owned()),
+        }
+    }
+    words
+}
+
 /// Lines of at most `width` characters, broken between words; a longer word has a line of its own.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    for word in words(text) {
         match lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width) {
             Some(line) => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(&word);
             }
-            None => lines.push(word.to_owned()),
+            None => lines.push(word),
         }
     }
     lines
@@ -77,6 +96,10 @@ mod tests {
         assert_eq!(cut("abcdef", 6), "abcdef");
         assert_eq!(cut("abcdefg", 6), "abc...");
         assert_eq!(wrap("a bc  def\ng", 4), ["a bc", "def", "g"]);
+        assert_eq!(
+            wrap("of 100.000 MiB (104 857 600 B), 2 of 3", 18),
+            ["of 100.000 MiB", "(104 857 600 B), 2", "of 3"]
+        );
         assert_eq!(percent(1, 3), "33.3 %");
         assert_eq!(percent(1, 0), "-");
     }

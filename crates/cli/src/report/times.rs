@@ -27,7 +27,8 @@ impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.event {
             0 => write!(f, "at the start")?,
-            event => write!(f, "event {}", Grouped(event))?,
+            // The last one played, numbered from 0 as on the page, in tables and for --from.
+            played => write!(f, "event {}", Grouped(played - 1))?,
         }
         if let Some(ns) = self.since_start_ns.filter(|_| self.event > 0) {
             write!(f, ", {}", Took(Duration::from_nanos(ns)))?;
@@ -69,5 +70,18 @@ impl<'a> Clock<'a> {
         let after = self.steps.partition_point(|step| step.start <= index);
         let step = self.steps.get(after.checked_sub(1)?)?;
         (index < step.end).then_some(step.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_told_by_the_event_before_it_numbered_from_0() {
+        let at = |event| When { event, since_start_ns: Some(2_000_000), ..When::default() };
+        assert_eq!(at(0).to_string(), "at the start");
+        assert_eq!(at(1).to_string(), "event 0, 2.0 ms");
+        assert_eq!(When { step: Some(6), ..at(20_967) }.to_string(), "event 20 966, 2.0 ms, step 6");
     }
 }

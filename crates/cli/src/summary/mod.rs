@@ -15,7 +15,7 @@ pub(crate) fn run(args: &SummaryArgs) -> Result<(), Failure> {
     check_json(args.json.as_deref(), &[&args.file])?;
     let spinner = Spinner::new(true);
     let recording = recording::open(&args.file, None, &spinner)?;
-    let device = recording.device(args.device)?;
+    let device = recording.device_that_failed(args.device)?;
     spinner.say("walking over the events");
     let summary = Summary::new(&recording, device);
     drop(spinner);
