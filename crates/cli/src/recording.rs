@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use formats::{Content, Limits, read_path};
-use records::{Action, DeviceHistory, History, Operation, Trace};
+use records::{Action, DeviceHistory, History, Operation, Row, Trace};
 use replay::{Policy, Program, Settings, replay};
 use serde::Serialize;
 
@@ -33,6 +33,29 @@ pub(crate) struct Modelled {
     pub(crate) capacity_bytes: Option<u64>,
 }
 
+/// Requests of which a trace says that they failed. It doesn't say what the device had left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct StatedFailures {
+    /// How many.
+    pub(crate) count: u64,
+    /// Bytes that the last one asked for.
+    pub(crate) last_bytes: u64,
+    /// On which stream.
+    pub(crate) last_stream: i64,
+}
+
+impl StatedFailures {
+    /// Those on one device.
+    fn of(trace: &Trace, device: u32) -> Self {
+        let is_failure = |row: &&Row| row.operation == Operation::OutOfMemory && row.device == device;
+        trace.rows.iter().filter(is_failure).fold(Self::default(), |sum, row| Self {
+            count: sum.count + 1,
+            last_bytes: row.bytes,
+            last_stream: row.stream,
+        })
+    }
+}
+
 /// A run.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
@@ -47,6 +70,11 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
+    /// What a trace says of requests that failed on a device; none where the history itself has them.
+    pub(crate) fn stated_failures(&self, device: u32) -> StatedFailures {
+        self.trace.as_ref().map_or_else(StatedFailures::default, |trace| StatedFailures::of(trace, device))
+    }
+
     /// The device asked for; by default the one on which a request failed (of several the one that failed last in time),
     /// else the one with most events.
     pub(crate) fn device_that_failed(&self, wanted: Option<u32>) -> Result<&DeviceHistory, Failure> {
@@ -91,7 +119,10 @@ pub(crate) fn open(path: &Path, capacity: Option<u64>, spinner: &Spinner) -> Res
     };
     let mut recording = match document.content {
         Content::History(history) => Recording { input, history, ..Recording::default() },
-        Content::Trace(trace) => {
+        Content::Trace(mut trace) => {
+            if capacity.is_some() {
+                ask_again(&mut trace);
+            }
             spinner.say("replaying on a model of PyTorch's caching allocator");
             let history = replayed(&trace, capacity).map_err(|failure| failure.in_file(path))?;
             let modelled = Modelled { policy: Policy::Caching.in_words(), capacity_bytes: capacity };
@@ -115,6 +146,29 @@ pub(crate) fn open(path: &Path, capacity: Option<u64>, spinner: &Spinner) -> Res
         recording.history.name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     }
     Ok(recording)
+}
+
+/// Turns requests that failed when the trace was made into ones that are asked and dropped at once: on a device of stated
+/// size, whether a model can serve them is the question.
+fn ask_again(trace: &mut Trace) {
+    let is_failure = |row: &Row| row.operation == Operation::OutOfMemory && row.bytes > 0 && row.stream >= 0;
+    let highest = trace.rows.iter().map(|row| row.id).max().unwrap_or(0);
+    let failures = trace.rows.iter().filter(|row| is_failure(row)).count() as u64;
+    if failures == 0 || highest.checked_add(failures).is_none() {
+        return;
+    }
+    let mut next = highest;
+    let rows = std::mem::take(&mut trace.rows);
+    trace.rows = Vec::with_capacity(rows.len() + failures as usize);
+    for row in rows {
+        if is_failure(&row) {
+            next += 1;
+            trace.rows.push(Row { operation: Operation::Alloc, id: next, ..row });
+            trace.rows.push(Row { operation: Operation::Free, id: next, bytes: 0, ..row });
+        } else {
+            trace.rows.push(row);
+        }
+    }
 }
 
 /// What a model of PyTorch's caching allocator would have done, on each device of the trace.

@@ -244,3 +244,27 @@ fn where_nothing_has_to_be_done_no_advice_is_announced() {
     let (_, text) = explained(&folder, &run, "");
     assert!(!text.contains("enough to fail"), "{text}");
 }
+
+#[test]
+fn what_a_trace_says_of_failures_is_told_and_explained_once_a_capacity_is_given() {
+    let folder = Folder::new();
+    let log = "Thread,Time,Action,Pointer,Size,Stream\n\
+               1,15:47:02.1,allocate,0x7f0000000000,104857600,0x2\n\
+               1,15:47:02.2,allocate failure,(nil),1073741824,0x2\n\
+               1,15:47:02.3,free,0x7f0000000000,104857600,0x2\n";
+    folder.write("rmm.log", log);
+    let summary = folder.run("summary rmm.log --json s.json").ok().stdout;
+    assert!(summary.contains("the file says that 1 request failed: 1.000 GiB on stream 1"), "{summary}");
+    assert_eq!(folder.json("s.json")["out_of_memory"]["stated"]["last_bytes"], 1_u64 << 30);
+    let text = folder.run("explain-oom rmm.log").ok().stdout;
+    assert!(text.contains("1 request failed, of 1.000 GiB on stream 1") && !text.contains("Nothing failed"), "{text}");
+    folder.run("explain-oom rmm.log --capacity 1G --json out.json").ok();
+    let found = folder.json("out.json");
+    assert_eq!(found["request"]["why"], "failed");
+    assert_eq!(
+        (found["request"]["bytes"].as_u64(), found["verdict"]["cause"].as_str()),
+        (Some(1 << 30), Some("too_big"))
+    );
+    let text = folder.run("explain-oom rmm.log --capacity 2G").ok().stdout;
+    assert!(text.contains("Nothing failed"), "{text}");
+}

@@ -59,7 +59,14 @@ pub(crate) fn run(args: &ExplainOomArgs) -> Result<(), Failure> {
     let first_ns = device.events.iter().map(|event| event.time_ns).filter(|ns| *ns != 0).min();
     let clock = Clock::new(first_ns, steps.as_ref());
     let facts = Facts::new(device, &request, Stated { capacity }, &labels, &clock);
-    let verdict = Verdict::new(&facts);
+    let mut verdict = Verdict::new(&facts);
+    let stated_failures = recording.stated_failures(device.device);
+    // With a capacity they were asked for again.
+    if stated_failures.count > 0
+        && recording.modelled.as_ref().is_some_and(|modelled| modelled.capacity_bytes.is_none())
+    {
+        verdict.say_what_is_stated(&stated_failures);
+    }
     let trials = match args.no_replay {
         true => Trials::not_run("not asked for"),
         false => policies::try_all(&recording, device, &request, &facts, &spinner),

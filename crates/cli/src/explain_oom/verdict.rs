@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use super::facts::{Facts, segment_for};
+use crate::quantity::Grouped;
+use crate::recording::StatedFailures;
 use crate::report::{size, size_exact};
 
 /// Why a request couldn't be served, or nearly couldn't.
@@ -89,6 +91,21 @@ impl Verdict {
         let has_failed = facts.request.why == "failed";
         let sentences = sentences(cause, facts);
         Self { cause, short_bytes, headline: headline(cause, facts, has_failed), sentences }
+    }
+
+    /// Says that the file knows of failures that a replay without a limit can't show.
+    pub(super) fn say_what_is_stated(&mut self, stated: &StatedFailures) {
+        let (count, last) = match stated.count {
+            1 => ("1 request".to_owned(), ", of"),
+            several => (format!("{} requests", Grouped(several)), ", the last of"),
+        };
+        let rest = format!("{last} {} on stream {}", size(stated.last_bytes), stated.last_stream);
+        let text = format!(
+            "The file says that {count} failed{rest}, but not what the device had. Below nothing fails, for a replay has \
+             no limit: --capacity SIZE gives it one, and explains that request."
+        );
+        self.headline = self.headline.replacen("Nothing failed. ", "", 1);
+        self.sentences.insert(0, text);
     }
 }
 

@@ -8,7 +8,7 @@ use records::{
 };
 use serde::Serialize;
 
-use crate::recording::{Input, Modelled, Recording};
+use crate::recording::{Input, Modelled, Recording, StatedFailures};
 use crate::report::{Clock, HolderFacts, HoleFacts, Labels, Scene, StackLabel, When, by_stack, by_tag, first};
 
 /// Columns of the pictures over time.
@@ -178,6 +178,8 @@ pub(crate) struct StepFacts {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct OutOfMemory {
     pub(super) count: u64,
+    /// Of a trace: what it says of requests that failed, which a replay doesn't ask for.
+    pub(super) stated: StatedFailures,
     pub(super) last: Option<FailedRequest>,
 }
 
@@ -247,7 +249,10 @@ impl Summary {
             holders_at_peak: holders_at(device, peaks.live, &labels, &clock),
             holes: tightest_holes(device, &labels, &clock),
             steps: steps.as_ref().map(|steps| steps_facts(device, steps, &labels)),
-            out_of_memory: out_of_memory(device, &survey, &labels, &clock),
+            out_of_memory: OutOfMemory {
+                stated: recording.stated_failures(device.device),
+                ..out_of_memory(device, &survey, &labels, &clock)
+            },
             inconsistencies: survey
                 .defects
                 .iter()
@@ -382,5 +387,5 @@ fn out_of_memory(device: &DeviceHistory, survey: &Survey, labels: &Labels<'_>, c
             when: clock.when(index + 1, event.time_ns),
         })
     });
-    OutOfMemory { count: survey.count(Action::OutOfMemory), last }
+    OutOfMemory { count: survey.count(Action::OutOfMemory), last, ..OutOfMemory::default() }
 }

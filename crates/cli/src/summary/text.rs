@@ -253,7 +253,22 @@ fn steps(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn failures(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    let stated = &summary.out_of_memory.stated;
     match &summary.out_of_memory.last {
+        None if stated.count > 0 => {
+            let (count, last) = match stated.count {
+                1 => ("1 request".to_owned(), ""),
+                several => (format!("{} requests", Grouped(several)), "; the last"),
+            };
+            writeln!(
+                out,
+                "  failures    the file says that {count} failed{last}: {} on stream {}",
+                size(stated.last_bytes),
+                stated.last_stream
+            )?;
+            let path = cut(&summary.input.path, WIDTH - 66);
+            writeln!(out, "              gpumem explain-oom {path} --capacity SIZE says why")?;
+        }
         None => writeln!(out, "  failures    none: no request ran out of memory")?,
         Some(failed) => {
             let count = summary.out_of_memory.count;
