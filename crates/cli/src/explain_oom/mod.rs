@@ -61,10 +61,8 @@ pub(crate) fn run(args: &ExplainOomArgs) -> Result<(), Failure> {
     let facts = Facts::new(device, &request, Stated { capacity }, &labels, &clock);
     let mut verdict = Verdict::new(&facts);
     let stated_failures = recording.stated_failures(device.device);
-    // With a capacity they were asked for again.
-    if stated_failures.count > 0
-        && recording.modelled.as_ref().is_some_and(|modelled| modelled.capacity_bytes.is_none())
-    {
+    // With a capacity they were asked for again, and there are none.
+    if stated_failures.count > 0 {
         verdict.say_what_is_stated(&stated_failures);
     }
     let trials = match args.no_replay {
