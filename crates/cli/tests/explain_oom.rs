@@ -257,6 +257,7 @@ fn what_a_trace_says_of_failures_is_told_and_explained_once_a_capacity_is_given(
     assert!(summary.contains("the file says that 1 request failed: 1.000 GiB on stream 1"), "{summary}");
     assert_eq!(folder.json("s.json")["out_of_memory"]["stated"]["last_bytes"], 1_u64 << 30);
     let text = folder.run("explain-oom rmm.log").ok().stdout;
+    assert!(text.contains("in 1 piece\n"), "{text}");
     assert!(text.contains("1 request failed, of 1.000 GiB on stream 1") && !text.contains("Nothing failed"), "{text}");
     folder.run("explain-oom rmm.log --capacity 1G --json out.json").ok();
     let found = folder.json("out.json");

@@ -106,9 +106,9 @@ fn numbers(facts: &Facts, out: &mut dyn Write) -> io::Result<()> {
         line("pending", sums.pending_bytes, "freed, but streams may still use it".to_owned());
     }
     line("reserved", sums.reserved_bytes, "held from the device".to_owned());
-    line("idle", idle.bytes, format!("held and unused, in {} pieces", Grouped(idle.pieces)));
+    line("idle", idle.bytes, format!("held and unused, in {}", count(idle.pieces, "piece")));
     if idle.whole_segments > 0 {
-        let note = format!("of it in {} empty segments, which can be given back", Grouped(idle.whole_segments));
+        let note = format!("of it in {}, which can be given back", count(idle.whole_segments, "empty segment"));
         line("", idle.whole_segments_bytes, note);
     }
     for (bytes, note) in [
@@ -189,7 +189,7 @@ fn blocks(listed: &[BlockFacts], count: u64, out: &mut dyn Write) -> io::Result<
     }
     match count.saturating_sub(listed.len().min(LISTED) as u64) {
         0 => Ok(()),
-        more => writeln!(out, "    and {} smaller", Grouped(more)),
+        more => writeln!(out, "    and {} more", Grouped(more)),
     }
 }
 

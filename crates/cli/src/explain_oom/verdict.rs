@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::facts::{Facts, segment_for};
 use crate::quantity::Grouped;
 use crate::recording::StatedFailures;
-use crate::report::{size, size_exact};
+use crate::report::{count, size, size_exact};
 
 /// Why a request couldn't be served, or nearly couldn't.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -180,9 +180,9 @@ fn sentences(cause: Cause, facts: &Facts) -> Vec<String> {
         ));
     }
     let pieces = format!(
-        "{} idle bytes lie in {} pieces; the largest that this request may use has {}.",
+        "{} idle bytes lie in {}; the largest that this request may use has {}.",
         size(idle.bytes),
-        idle.pieces,
+        count(idle.pieces, "piece"),
         size(idle.own_largest_bytes)
     );
     let perfect = format!(

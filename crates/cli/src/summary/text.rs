@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::facts::{PeakFacts, Summary};
 use crate::quantity::{Grouped, Took};
-use crate::report::{HolderFacts, StackLabel, bars, cut, size};
+use crate::report::{HolderFacts, StackLabel, bars, count, cut, size};
 
 /// Columns of the screen.
 const WIDTH: usize = 100;
@@ -135,9 +135,9 @@ fn holders(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     let held = &summary.holders_at_peak;
     writeln!(
         out,
-        "  who holds the {} live at the peak, in {} blocks",
+        "  who holds the {} live at the peak, in {}",
         size(held.live_bytes),
-        Grouped(held.live_blocks)
+        count(held.live_blocks, "block")
     )?;
     if held.live_blocks == 0 {
         return writeln!(out);
@@ -184,12 +184,12 @@ fn holes(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(out, "  idle {} {moment} ({})", size(holes.free_bytes), holes.when)?;
     if holes.whole_segments > 0 {
-        let (count, bytes) = (Grouped(holes.whole_segments), size(holes.whole_segments_bytes));
-        writeln!(out, "  {bytes:>12} in {count} segments with nothing in them, which can be given back")?;
+        let (segments, bytes) = (count(holes.whole_segments, "segment"), size(holes.whole_segments_bytes));
+        writeln!(out, "  {bytes:>12} in {segments} with nothing in them, which can be given back")?;
     }
     if holes.holes > 0 {
-        let (count, bytes) = (Grouped(holes.holes), size(holes.holes_bytes));
-        writeln!(out, "  {bytes:>12} in {count} holes between blocks; the largest, and what pins them:")?;
+        let (number, bytes) = (count(holes.holes, "hole"), size(holes.holes_bytes));
+        writeln!(out, "  {bytes:>12} in {number} between blocks; the largest, and what pins them:")?;
     }
     for hole in holes.largest.iter().take(3) {
         let (bytes, segment) = (size(hole.bytes), size(hole.segment_bytes));
@@ -203,7 +203,7 @@ fn holes(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     }
     if !holes.pending.is_empty() {
         let list: Vec<String> = (holes.pending.iter())
-            .map(|p| format!("stream {}: {} in {} blocks", p.stream, size(p.bytes), Grouped(p.blocks)))
+            .map(|p| format!("stream {}: {} in {}", p.stream, size(p.bytes), count(p.blocks, "block")))
             .collect();
         writeln!(out, "  pending     {}", cut(&list.join("; "), WIDTH - 14))?;
     }
@@ -215,7 +215,8 @@ fn steps(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
         return writeln!(out, "  steps       fewer than two are marked, and no sequence of requests repeats");
     };
     let (count, requests) = (Grouped(steps.count as u64), Grouped(steps.allocs_median));
-    let events = format!("events {} to {}", Grouped(steps.first_event.saturating_add(1)), Grouped(steps.end_event));
+    let last = steps.end_event.saturating_sub(1);
+    let events = format!("events {} to {}", Grouped(steps.first_event), Grouped(last));
     let what = match steps.source {
         "step_events" => format!("steps       {count} marked, of {requests} requests"),
         "annotations" => format!("steps       {count} annotated, of {requests} requests"),
