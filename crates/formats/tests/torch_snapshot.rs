@@ -33,6 +33,10 @@ fn peaks(device: &DeviceHistory) -> Totals {
         peaks.active = peaks.active.max(now.active);
         peaks.reserved = peaks.reserved.max(now.reserved);
     }
+    // What the segments of the file say is allocated: a block may be larger than its request rounded up.
+    let blocks = device.end.iter().flat_map(|segment| &segment.blocks);
+    let stated = blocks.filter(|block| block.state == BlockState::Live).map(|block| block.bytes).sum::<u64>();
+    assert_eq!(map.totals().allocated, stated);
     map.compare(&device.end);
     assert!(map.defects().is_empty(), "{:?}", map.defects());
     map.check().unwrap();
