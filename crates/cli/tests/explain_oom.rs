@@ -200,7 +200,7 @@ fn the_device_that_ran_out_is_looked_at_unless_another_is_named() {
     run["segments"][0]["device"] = 1.into();
     let (found, text) = explained(&folder, &run, "");
     assert_eq!((found["device"].as_u64(), found["verdict"]["cause"].as_str()), (Some(1), Some("fragmentation")));
-    assert!(text.contains("device 1"), "{text}");
+    assert!(text.contains("This is about device 1; the file has 2 devices"), "{text}");
     let summary = folder.run("summary run.pickle").ok().stdout;
     assert!(summary.contains("1 request ran out of memory"), "{summary}");
     let (found, _) = explained(&folder, &run, "--device 0");
@@ -238,6 +238,7 @@ fn where_nothing_has_to_be_done_no_advice_is_announced() {
     let blocks = [(MIB, MIB, "active_allocated"), (MIB, 0, "inactive")];
     let (found, text) = explained(&folder, &snapshot(events, vec![segment(BASE, 0, &blocks)]), "");
     assert_eq!(found["advice"].as_array().unwrap().is_empty(), !text.contains("What to do"), "{text}");
+    assert!(text.contains("unused, in 1 piece ") && text.contains("in 1 empty segment, "), "{text}");
     // Nothing failed, so nothing is said to have.
     let mut run = one_segment(60, 10, "inactive", 0);
     run["device_traces"][0].as_array_mut().unwrap().pop();
@@ -254,11 +255,10 @@ fn what_a_trace_says_of_failures_is_told_and_explained_once_a_capacity_is_given(
                1,15:47:02.3,free,0x7f0000000000,104857600,0x2\n";
     folder.write("rmm.log", log);
     let summary = folder.run("summary rmm.log --json s.json").ok().stdout;
-    assert!(summary.contains("the file says that 1 request failed: 1.000 GiB on stream 1"), "{summary}");
+    assert!(summary.contains("the file says that 1 request failed: 1.000 GiB on stream 2"), "{summary}");
     assert_eq!(folder.json("s.json")["out_of_memory"]["stated"]["last_bytes"], 1_u64 << 30);
     let text = folder.run("explain-oom rmm.log").ok().stdout;
-    assert!(text.contains("in 1 piece\n"), "{text}");
-    assert!(text.contains("1 request failed, of 1.000 GiB on stream 1") && !text.contains("Nothing failed"), "{text}");
+    assert!(text.contains("1 request failed, of 1.000 GiB on stream 2") && !text.contains("Nothing failed"), "{text}");
     folder.run("explain-oom rmm.log --capacity 1G --json out.json").ok();
     let found = folder.json("out.json");
     assert_eq!(found["request"]["why"], "failed");

@@ -30,6 +30,9 @@ pub(crate) struct Explanation {
     allocator: String,
     modelled: Option<Modelled>,
     device: u32,
+    /// How many devices the file is about.
+    #[serde(skip)]
+    devices: u64,
     verdict: Verdict,
     #[serde(flatten)]
     facts: Facts,
@@ -77,6 +80,7 @@ pub(crate) fn run(args: &ExplainOomArgs) -> Result<(), Failure> {
         allocator: history.allocator.clone(),
         modelled: recording.modelled.clone(),
         device: device.device,
+        devices: history.devices.len() as u64,
         advice: advise(&facts, &verdict, &trials),
         verdict,
         facts,

@@ -27,14 +27,18 @@ pub(super) fn write(explanation: &Explanation, out: &mut dyn Write) -> io::Resul
         );
         paragraph(&note, out)?;
     }
+    if explanation.devices > 1 {
+        let (device, all) = (explanation.device, count(explanation.devices, "device"));
+        paragraph(&format!("This is about device {device}; the file has {all}, and --device N shows another."), out)?;
+    }
     writeln!(out)?;
     paragraph(&explanation.verdict.headline, out)?;
     for sentence in &explanation.verdict.sentences {
         paragraph(sentence, out)?;
     }
     if explanation.inconsistencies > 0 {
-        let count = Grouped(explanation.inconsistencies);
-        paragraph(&format!("The file contradicts itself {count} times; gpumem summary says how. Take care."), out)?;
+        let times = Grouped(explanation.inconsistencies);
+        paragraph(&format!("The file contradicts itself {times} times; gpumem summary says how. Take care."), out)?;
     }
     writeln!(out)?;
     request(facts, out)?;
