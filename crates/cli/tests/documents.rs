@@ -72,7 +72,8 @@ fn the_commands_of_the_examples_page_work() {
     for command in commands {
         let args = command.split(" #").next().unwrap().split_whitespace();
         let output = support::command(args).current_dir(root()).output().unwrap();
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        let expected = if command.contains("# exit code 1") { 1 } else { 0 };
+        assert_eq!(output.status.code(), Some(expected), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

@@ -236,9 +236,12 @@ fn where_nothing_has_to_be_done_no_advice_is_announced() {
     let folder = Folder::new();
     let events = vec![event("segment_alloc", BASE, 2 * MIB, 0, vec![]), event("alloc", BASE, MIB, 0, vec![])];
     let blocks = [(MIB, MIB, "active_allocated"), (MIB, 0, "inactive")];
-    let (found, text) = explained(&folder, &snapshot(events, vec![segment(BASE, 0, &blocks)]), "");
+    let mut run = snapshot(events, vec![segment(BASE, 0, &blocks)]);
+    let (found, text) = explained(&folder, &run, "");
     assert_eq!(found["advice"].as_array().unwrap().is_empty(), !text.contains("What to do"), "{text}");
-    assert!(text.contains("unused, in 1 piece ") && text.contains("in 1 empty segment, "), "{text}");
+    run["device_traces"][0].as_array_mut().unwrap().push(out_of_memory(5 * MIB, 4 * MIB, 0, vec![]));
+    let (_, text) = explained(&folder, &run, "");
+    assert!(text.contains("What to do") && text.contains("unused, in 1 piece "), "{text}");
     // Nothing failed, so nothing is said to have.
     let mut run = one_segment(60, 10, "inactive", 0);
     run["device_traces"][0].as_array_mut().unwrap().pop();
