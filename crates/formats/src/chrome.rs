@@ -1,5 +1,6 @@
 //! A history as a trace of Chrome's, which Perfetto opens.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, BufWriter, Write};
@@ -94,7 +95,7 @@ enum Item<'a> {
     Sum(&'static str, u64),
     Block(&'a Life, u64, u64),
     Instant(String),
-    Annotation(&'a str, u64, u64),
+    Annotation(Cow<'a, str>, u64, u64),
 }
 
 fn write_all(history: &History, out: &mut impl Write) -> io::Result<()> {
@@ -110,8 +111,8 @@ fn write_all(history: &History, out: &mut impl Write) -> io::Result<()> {
         let (block_limit, chosen) = largest(&lives);
         let mut items = sums(device, times, start_ns);
         let lanes = add_blocks(&chosen, start_ns, end_ns, &mut items);
-        let marks = add_instants(history, device, times, &mut items);
-        let annotation_lanes = add_annotations(history, device.device, start_ns, end_ns, &mut items);
+        let marks = add_instants(&teller, device, times, &mut items);
+        let annotation_lanes = add_annotations(history, &teller, device.device, start_ns, end_ns, &mut items);
         // Stable, so that what belongs together stays so.
         items.sort_by_key(|(ts, _)| *ts);
         list.name_process(history, device.device, lanes, annotation_lanes)?;
@@ -233,7 +234,7 @@ impl Lanes {
 
 /// Adds failed requests, snapshots and steps; returns how many.
 fn add_instants<'a>(
-    history: &History,
+    teller: &Teller<'_>,
     device: &DeviceHistory,
     times: &[u64],
     items: &mut Vec<(u64, Item<'a>)>,
@@ -247,7 +248,7 @@ fn add_instants<'a>(
             Action::OutOfMemory => format!("out of memory: {} bytes asked for", event.bytes),
             Action::Snapshot => "snapshot".to_owned(),
             Action::Step if event.tag.is_empty() => "step".to_owned(),
-            Action::Step => format!("step {}", history.names.get(event.tag)),
+            Action::Step => format!("step {}", teller.name(event.tag)),
             _ => continue,
         };
         items.push((time_ns, Item::Instant(text)));
@@ -258,6 +259,7 @@ fn add_instants<'a>(
 /// Adds what the program said about itself, beginnings with their ends; returns how many lanes that takes.
 fn add_annotations<'a>(
     history: &'a History,
+    teller: &Teller<'a>,
     device: u32,
     start_ns: u64,
     end_ns: u64,
@@ -282,7 +284,7 @@ fn add_annotations<'a>(
     let mut lanes = Lanes::default();
     for (from, to, annotation) in whole {
         let lane = FIRST_ANNOTATION_LANE + lanes.take(from, to);
-        items.push((from, Item::Annotation(history.names.get(annotation.name), to.saturating_sub(from), lane)));
+        items.push((from, Item::Annotation(teller.name(annotation.name), to.saturating_sub(from), lane)));
     }
     lanes.count
 }

@@ -1,8 +1,12 @@
 //! The blocks of a history from birth to death, for writers that show them one by one.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use records::{Action, BlockState, DeviceHistory, Event, Frame, FrameId, History, NameId, StackId, Telling};
+use records::{Action, BlockState, DeviceHistory, Event, Frame, FrameId, History, NameId, StackId, Telling, clip};
+
+/// Most bytes of a name that is written at each use.
+const MAX_NAME_BYTES: usize = 240;
 
 /// When something happened: at which event of its device, and when in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,18 +124,23 @@ impl<'a> Teller<'a> {
 
     fn call(&self, frame: FrameId) -> String {
         let Frame { function, file, line } = self.history.stacks.frame(frame);
-        let (function, file) = (self.history.names.get(function), self.history.names.get(file));
-        match (file, line) {
-            ("", _) => function.to_owned(),
+        let [function, file] = [function, file].map(|name| self.name(name));
+        match (&*file, line) {
+            ("", _) => function.into_owned(),
             (file, 0) => format!("{function} ({file})"),
             (file, line) => format!("{function} ({file}:{line})"),
         }
     }
 
+    /// A name, or the beginning of one that is too long to be repeated.
+    pub(crate) fn name(&self, name: NameId) -> Cow<'a, str> {
+        clip(self.history.names.get(name), MAX_NAME_BYTES)
+    }
+
     /// What a block is called: its tag, or who asked for it.
     pub(crate) fn label(&self, life: &Life) -> String {
-        let tag = self.history.names.get(life.tag);
-        let label = if tag.is_empty() { self.calls(life.stack, 1) } else { tag.to_owned() };
+        let tag = self.name(life.tag);
+        let label = if tag.is_empty() { self.calls(life.stack, 1) } else { tag.into_owned() };
         if label.is_empty() { "block".to_owned() } else { label }
     }
 }

@@ -15,7 +15,10 @@ const TABLES: &str = "
     CREATE TABLE meta (key TEXT NOT NULL, value TEXT NOT NULL);
     CREATE TABLE devices (device INTEGER PRIMARY KEY, capacity_bytes INTEGER, granule_bytes INTEGER NOT NULL);
     CREATE TABLE names (name INTEGER PRIMARY KEY, text TEXT NOT NULL);
-    CREATE TABLE frames (frame INTEGER PRIMARY KEY, function TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL);
+    CREATE TABLE frame_names (frame INTEGER PRIMARY KEY, function INTEGER NOT NULL, file INTEGER NOT NULL,
+        line INTEGER NOT NULL);
+    CREATE VIEW frames AS SELECT frame, functions.text AS function, files.text AS file, line FROM frame_names
+        JOIN names AS functions ON functions.name = frame_names.function JOIN names AS files ON files.name = frame_names.file;
     CREATE TABLE stacks (stack INTEGER NOT NULL, depth INTEGER NOT NULL, frame INTEGER NOT NULL,
         PRIMARY KEY (stack, depth)) WITHOUT ROWID;
     CREATE TABLE events (device INTEGER NOT NULL, event INTEGER NOT NULL, action TEXT NOT NULL, address INTEGER NOT NULL,
@@ -120,11 +123,11 @@ fn put_names(history: &History, transaction: &Transaction<'_>) -> rusqlite::Resu
     for (id, name) in history.names.iter() {
         insert.execute(params![id.0, name])?;
     }
-    let mut insert = transaction.prepare("INSERT INTO frames VALUES (?, ?, ?, ?)")?;
+    // By number, so that a long name costs its length once and not once a line.
+    let mut insert = transaction.prepare("INSERT INTO frame_names VALUES (?, ?, ?, ?)")?;
     for number in 0..history.stacks.frame_count() as u32 {
         let frame = history.stacks.frame(records::FrameId(number));
-        let [function, file] = [frame.function, frame.file].map(|id| history.names.get(id));
-        insert.execute(params![number, function, file, frame.line])?;
+        insert.execute(params![number, frame.function.0, frame.file.0, frame.line])?;
     }
     let mut insert = transaction.prepare("INSERT INTO stacks VALUES (?, ?, ?)")?;
     for stack in history.stacks.ids() {

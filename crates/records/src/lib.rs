@@ -71,7 +71,7 @@ pub use history::{Action, Annotation, Block, BlockState, DeviceHistory, Event, H
 pub use holders::{Holder, holders};
 pub use map::{Hole, MemoryMap};
 pub use moment::Moment;
-pub use names::{NameId, Names};
+pub use names::{NameId, Names, clip};
 pub use peaks::{Peak, Peaks};
 pub use rebuild::rebuild_start;
 pub use stacks::{Frame, FrameId, StackId, Stacks};

@@ -1,5 +1,6 @@
 //! Strings, each kept once.
 
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -94,9 +95,26 @@ fn string_at<'a>(text: &'a str, ends: &[usize], index: u32) -> &'a str {
     &text[start..ends[index]]
 }
 
+/// The text, or its beginning with dots after it where it has more than `most` bytes. A file states a long name once,
+/// however often it is used; whoever writes a name at each use has to cut it, or a small file makes an endless one.
+pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}...", &text[..text.floor_char_boundary(most.saturating_sub(3))]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        assert_eq!(clip("ordinary", 8), "ordinary");
+        assert_eq!(clip("too long", 7), "too ...");
+        assert_eq!(clip("ääää", 6), "ä...");
+        assert_eq!(clip("ä", 1), "...");
+    }
 
     #[test]
     fn equal_strings_have_equal_ids_and_come_back() {

@@ -2,11 +2,15 @@
 
 use std::collections::HashMap;
 
-use records::{FrameId, NameId, Names, StackId, Stacks, Telling};
+use records::{FrameId, NameId, Names, StackId, Stacks, Telling, clip};
 use serde::Serialize;
 
 /// Most calls of a stack that are told.
 const CALLS: usize = 3;
+/// Most bytes of a function's or file's name in a label: any number of stacks may share a name of any length.
+const MAX_NAME_BYTES: usize = 240;
+/// Most bytes of a function's name that are looked at.
+const READ_NAME_BYTES: usize = 16 << 10;
 
 /// The telling part of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -89,7 +93,7 @@ impl<'a> Labels<'a> {
     pub(crate) fn words(&self, key: &LabelKey) -> StackLabel {
         StackLabel {
             calls: key.calls.iter().map(|&frame| self.call(frame)).collect(),
-            operator: key.operator.map(|frame| short_function(self.names.get(self.stacks.frame(frame).function))),
+            operator: key.operator.map(|frame| self.function(self.stacks.frame(frame).function)),
         }
     }
 
@@ -103,13 +107,19 @@ impl<'a> Labels<'a> {
         self.names.get(tag)
     }
 
+    fn function(&self, name: NameId) -> String {
+        // Arguments, which are cut off, are most of a long name; but not of one that was made to be long.
+        let name = clip(self.names.get(name), READ_NAME_BYTES);
+        clip(&short_function(&name), MAX_NAME_BYTES).into_owned()
+    }
+
     fn call(&self, frame: FrameId) -> String {
         let frame = self.stacks.frame(frame);
-        let function = short_function(self.names.get(frame.function));
-        let file = short_file(self.names.get(frame.file));
+        let function = self.function(frame.function);
+        let file = clip(short_file(self.names.get(frame.file)), MAX_NAME_BYTES);
         match (function.is_empty(), file.is_empty() || file == "??", frame.line) {
             (_, true, _) => function,
-            (true, false, 0) => file.to_owned(),
+            (true, false, 0) => file.into_owned(),
             (true, false, line) => format!("{file}:{line}"),
             // Compiled code: the function says more than the file it was generated into.
             (false, false, 0) => function,
