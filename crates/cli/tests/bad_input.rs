@@ -338,8 +338,8 @@ fn a_long_name_that_many_stacks_share_is_not_copied_for_each() {
         "memviz long.pickle -o out.sqlite",
         "convert long.pickle out.gmtrace",
     ] {
-        // A gigabyte of address space, and files of 64 MB.
-        let line = format!("ulimit -v 1048576 -f 65536; exec \"$0\" {args}");
+        // A gigabyte of address space, files of 64 MB, and five seconds of a processor.
+        let line = format!("ulimit -v 1048576 -f 65536 -t 5; exec \"$0\" {args}");
         let mut command = Command::new("bash");
         command.args(["-c", &line, env!("CARGO_BIN_EXE_gpumem")]).current_dir(folder.path("."));
         let ran = Ran::of(command.output().unwrap()).ok();

@@ -136,8 +136,9 @@ fn is_launcher(file: &str) -> bool {
 }
 
 fn is_backward_node(function: &str) -> bool {
-    let is_node = function.contains("Backward") || function.contains("::AccumulateGrad::");
-    function.starts_with("torch::autograd::") && is_node
+    // The cheap question first: names may be of any length.
+    function.starts_with("torch::autograd::")
+        && (function.contains("Backward") || function.contains("::AccumulateGrad::"))
 }
 
 fn is_cpp_file(file: &str) -> bool {

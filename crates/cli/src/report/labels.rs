@@ -9,7 +9,7 @@ use serde::Serialize;
 const CALLS: usize = 3;
 /// Most bytes of a function's or file's name in a label: any number of stacks may share a name of any length.
 const MAX_NAME_BYTES: usize = 240;
-/// Most bytes of a function's name that are looked at.
+/// Most bytes of a name that are looked at: the first of a function's, the last of a file's.
 const READ_NAME_BYTES: usize = 16 << 10;
 
 /// The telling part of a stack.
@@ -171,6 +171,7 @@ fn without_types(function: &str) -> String {
 
 /// The last two parts of a path: enough to know the file by, short enough for a line. The framework's own keep its name.
 fn short_file(file: &str) -> &str {
+    let file = &file[file.ceil_char_boundary(file.len().saturating_sub(READ_NAME_BYTES))..];
     let installed = file.rfind("site-packages/").map_or(file, |at| &file[at + "site-packages/".len()..]);
     if installed.starts_with("torch/") && installed.matches('/').count() <= 3 {
         return installed;
@@ -200,6 +201,8 @@ mod tests {
         assert_eq!(short_file("a/b/c.py"), "b/c.py");
         assert_eq!(short_file("c.py"), "c.py");
         assert_eq!(short_file("/c.py"), "/c.py");
+        assert_eq!(short_file(&format!("{}/b/c.py", "ä".repeat(READ_NAME_BYTES))), "b/c.py");
+        assert!(short_file(&"ä".repeat(READ_NAME_BYTES)).len() <= READ_NAME_BYTES);
         assert_eq!(short_file("/usr/lib/python3/site-packages/torch/optim/adamw.py"), "torch/optim/adamw.py");
     }
 
