@@ -22,24 +22,32 @@ pub(crate) fn answer(
     report: &impl Serialize,
     text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
+    let to_json = |out: &mut dyn Write| {
+        serde_json::to_writer_pretty(&mut *out, report)?;
+        writeln!(out)
+    };
+    answer_with(json, to_json, text)
+}
+
+/// The same for a report that writes its own JSON, with a line end.
+pub(crate) fn answer_with(
+    json: Option<&Path>,
+    to_json: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
     if is_stdout(json) {
         let mut out = TameJson(io::BufWriter::new(io::stdout().lock()));
-        to_json(report, &mut out)?;
+        to_json(&mut out)?;
         out.flush()?;
         return Ok(());
     }
     if let Some(path) = json {
         let mut out = Output::create(path)?;
-        to_json(report, &mut out).map_err(|source| Failure::unwritten(path, &source))?;
+        to_json(&mut out).map_err(|source| Failure::unwritten(path, &source))?;
         out.finish().map_err(Failure::writing(path))?;
     }
     let mut out = Tame(io::BufWriter::new(io::stdout().lock()));
     text(&mut out)?;
     out.flush()?;
     Ok(())
-}
-
-fn to_json(report: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, report)?;
-    writeln!(out)
 }

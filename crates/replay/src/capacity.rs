@@ -1,6 +1,7 @@
 //! The smallest device on which a trace still finishes.
 
 use crate::driver::UNLIMITED_BYTES;
+use crate::rounding::round_up;
 use crate::{Program, Result, Settings, replay};
 
 /// Bytes of the smallest device on which every request is served, searched to 0.2 % of peak live; `None` if even twelve
@@ -15,7 +16,7 @@ use crate::{Program, Result, Settings, replay};
 pub fn min_capacity(program: &Program<'_>, settings: &Settings, mut tried: impl FnMut(u64)) -> Result<Option<u64>> {
     let live = program.peak_live_bytes();
     let unit: u64 = if live > 1 << 30 { 2 << 20 } else { 256 << 10 };
-    let up = |bytes: u64| bytes.checked_next_multiple_of(unit).unwrap_or(bytes);
+    let up = |bytes| round_up(bytes, unit);
     let mut fits = |capacity: u64| {
         tried(capacity);
         let settings = Settings {

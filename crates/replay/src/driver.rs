@@ -6,10 +6,11 @@ use device::{CallCounts, Device, DevicePtr, HandleId, OrderCheck, SimDevice, Sim
 use hashbrown::HashMap;
 use records::{Action, DeviceHistory, Event, History, MemoryMap};
 
-use crate::caching::{self, Caching};
+use crate::caching::Caching;
 use crate::fit::{Choice, Fit};
 use crate::policy::{Effects, Handle};
 use crate::program::{Ask, Instruction, Slot, StreamIndex};
+use crate::rounding::GRANULE;
 use crate::{Error, FailedRequest, Figures, LogEntry, Observer, Outcome, Policy, Program, Result, Settings};
 
 /// Capacity where none is set: more than any policy wastes on any trace, and what the simulated device can hold.
@@ -61,6 +62,8 @@ struct Driver<'a> {
     device: SimDevice,
     policy: Box<dyn crate::policy::Policy>,
     streams: Vec<StreamId>,
+    /// What the trace calls each of them.
+    names: HashMap<StreamId, i64>,
     /// What each slot holds: the policy's block, its address and its bytes. Requests of no bytes get no block.
     blocks: Vec<Option<(Handle, u64, u64)>>,
     counters: Counters,
@@ -114,7 +117,7 @@ impl<'a> Driver<'a> {
         let history = DeviceHistory {
             device: program.device,
             capacity_bytes: settings.capacity_bytes,
-            granule_bytes: caching::GRANULE,
+            granule_bytes: GRANULE,
             ..DeviceHistory::default()
         };
         let map = (settings.keeps_history || settings.measures_fragmentation).then(|| MemoryMap::new(&history));
@@ -123,6 +126,7 @@ impl<'a> Driver<'a> {
             settings,
             device,
             policy,
+            names: streams.iter().copied().zip(program.streams.iter().copied()).collect(),
             streams,
             blocks: vec![None; program.slots],
             counters: Counters::default(),
@@ -404,13 +408,7 @@ impl<'a> Driver<'a> {
                 _ => {}
             }
             let stream = self.name_of(StreamId(event.stream)) as u64;
-            let event = Event { stream, time_ns, ..*event };
-            if let Some(map) = &mut self.map {
-                map.apply(&event);
-            }
-            if self.settings.keeps_history {
-                self.history.events.push(event);
-            }
+            self.record(Event { stream, time_ns, ..*event });
         }
         if observer.wants_entries() {
             for moved in &effects.moves {
@@ -448,8 +446,7 @@ impl<'a> Driver<'a> {
 
     /// What the trace calls a stream; the default stream serves for what belongs to none.
     fn name_of(&self, stream: StreamId) -> i64 {
-        let index = self.streams.iter().position(|known| *known == stream);
-        index.and_then(|index| self.program.streams.get(index)).copied().unwrap_or(0)
+        self.names.get(&stream).copied().unwrap_or(0)
     }
 
     fn into_history(mut self) -> History {

@@ -12,10 +12,8 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::policy::{Effects, Handle, Placement, Policy};
+use crate::rounding::{GRANULE, round_up};
 use records::Action;
-
-/// Requests are rounded up to a multiple of this, as the peers do.
-const GRANULE: u64 = 512;
 
 /// Which of the holes that are large enough is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +103,7 @@ impl Fit {
         let last =
             self.holes.last_key_value().filter(|(at, hole)| *at + hole.bytes == end).map(|(at, h)| (*at, h.bytes));
         let missing = bytes - last.map_or(0, |(_, free)| free);
-        let grown = missing.checked_next_multiple_of(page).unwrap_or(missing);
+        let grown = round_up(missing, page);
         if grown > arena.bytes - self.mapped_bytes {
             // More than there are addresses for: the device says the same of its memory, in its own words.
             vmm.create_handles(grown, 1)?;
@@ -175,7 +173,7 @@ impl Policy for Fit {
         stream: StreamId,
         effects: &mut Effects,
     ) -> device::Result<Placement> {
-        let rounded = bytes.checked_next_multiple_of(GRANULE).unwrap_or(bytes);
+        let rounded = round_up(bytes, GRANULE);
         let address = match self.find(rounded) {
             Some(address) => address,
             None => self.grow(device, rounded, effects)?,

@@ -50,6 +50,7 @@ mod log;
 mod outcome;
 mod policy;
 mod program;
+mod rounding;
 mod settings;
 
 pub use capacity::min_capacity;

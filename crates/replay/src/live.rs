@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
+use crate::rounding::{GRANULE, round_up};
+
 /// A block of the trace.
 #[derive(Clone, Debug)]
 struct Block {
@@ -39,12 +41,6 @@ pub(crate) struct Live {
     held_blocks: Vec<(u64, u32)>,
 }
 
-const GRANULE: u64 = 512;
-
-fn rounded(bytes: u64) -> u64 {
-    bytes.checked_next_multiple_of(GRANULE).unwrap_or(bytes)
-}
-
 impl Live {
     pub(crate) fn alloc(&mut self, slot: usize, bytes: u64, home: i64) {
         if self.blocks.len() <= slot {
@@ -52,7 +48,7 @@ impl Live {
         }
         self.blocks[slot] = Some(Block { bytes, home, uses: SmallVec::new() });
         self.live = self.live.saturating_add(bytes);
-        self.rounded = self.rounded.saturating_add(rounded(bytes));
+        self.rounded = self.rounded.saturating_add(round_up(bytes, GRANULE));
         let peaks = &mut self.peaks;
         peaks.live = peaks.live.max(self.live);
         peaks.rounded = peaks.rounded.max(self.rounded);
@@ -78,7 +74,7 @@ impl Live {
     pub(crate) fn free(&mut self, slot: usize) {
         let Some(block) = self.blocks.get_mut(slot).and_then(Option::take) else { return };
         self.live -= block.bytes;
-        self.rounded -= rounded(block.bytes);
+        self.rounded -= round_up(block.bytes, GRANULE);
         // A use that was seen to finish before the block was dropped holds nothing.
         let unseen = block.uses.iter().filter(|(stream, then)| self.times_seen(*stream) == *then);
         let unseen: SmallVec<[i64; 2]> = unseen.map(|(stream, _)| *stream).collect();

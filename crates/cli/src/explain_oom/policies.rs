@@ -108,57 +108,42 @@ struct Setting {
 }
 
 fn settings(history: &History) -> Vec<Setting> {
-    let plain = |name: &str, how: Option<&str>, policy, frees| Setting {
+    let plain = |name: &str, policy| Setting {
         name: name.to_owned(),
         is_variant: false,
-        how: how.map(str::to_owned),
+        how: None,
         policy,
         caching: CachingSettings::default(),
-        frees,
+        frees: Frees::AsRecorded,
     };
-    let conf = |setting: &str| Some(format!("Set PYTORCH_CUDA_ALLOC_CONF={setting}"));
+    let variant = |setting: String, policy, caching| Setting {
+        is_variant: true,
+        how: Some(format!("Set PYTORCH_CUDA_ALLOC_CONF={setting}")),
+        caching,
+        ..plain(&setting, policy)
+    };
+    let default = CachingSettings::default();
     let mut all = vec![
-        plain("PyTorch's default", None, Policy::Caching, Frees::AsRecorded),
-        Setting {
-            how: conf("expandable_segments:True"),
-            is_variant: true,
-            ..plain("expandable_segments:True", None, Policy::CachingExpandable, Frees::AsRecorded)
-        },
+        plain("PyTorch's default", Policy::Caching),
+        variant("expandable_segments:True".to_owned(), Policy::CachingExpandable, default),
     ];
-    for mib in SPLITS_MIB {
-        let setting = format!("max_split_size_mb:{mib}");
-        let caching = CachingSettings { max_split_bytes: Some(mib << 20), ..CachingSettings::default() };
-        let how = conf(&setting);
-        all.push(Setting {
-            name: setting,
-            is_variant: true,
-            how,
-            caching,
-            ..plain("", None, Policy::Caching, Frees::AsRecorded)
-        });
-    }
-    for divisions in DIVISIONS {
-        let setting = format!("roundup_power2_divisions:{divisions}");
-        let caching = CachingSettings { roundup_power2_divisions: divisions, ..CachingSettings::default() };
-        let how = conf(&setting);
-        all.push(Setting {
-            name: setting,
-            is_variant: true,
-            how,
-            caching,
-            ..plain("", None, Policy::Caching, Frees::AsRecorded)
-        });
-    }
+    all.extend(SPLITS_MIB.into_iter().map(|mib| {
+        let caching = CachingSettings { max_split_bytes: Some(mib << 20), ..default };
+        variant(format!("max_split_size_mb:{mib}"), Policy::Caching, caching)
+    }));
+    all.extend(DIVISIONS.into_iter().map(|divisions| {
+        let caching = CachingSettings { roundup_power2_divisions: divisions, ..default };
+        variant(format!("roundup_power2_divisions:{divisions}"), Policy::Caching, caching)
+    }));
     if let Some((policy, caching)) = recorded_settings(history)
         && !all.iter().any(|setting| (setting.policy, setting.caching) == (policy, caching))
     {
-        let own = plain("the run's own settings", None, policy, Frees::AsRecorded);
-        all.push(Setting { is_variant: true, caching, ..own });
+        all.push(Setting { is_variant: true, caching, ..plain("the run's own settings", policy) });
     }
-    let at_once = plain("frees that take effect at once", None, Policy::Caching, Frees::AtOnce);
-    all.push(Setting { is_variant: true, ..at_once });
-    all.push(plain("one arena, best fit", None, Policy::BestFit, Frees::AsRecorded));
-    all.push(plain("one arena, first fit", None, Policy::FirstFit, Frees::AsRecorded));
+    let at_once = plain("frees that take effect at once", Policy::Caching);
+    all.push(Setting { is_variant: true, frees: Frees::AtOnce, ..at_once });
+    all.push(plain("one arena, best fit", Policy::BestFit));
+    all.push(plain("one arena, first fit", Policy::FirstFit));
     all
 }
 

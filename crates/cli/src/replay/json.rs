@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::Report;
 
 /// Writes it, with a line end.
-pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (outcome, settings) = (&report.outcome, &report.settings);
     let live = report.peak_live_bytes;
     let document = Document {

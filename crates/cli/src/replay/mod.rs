@@ -17,9 +17,9 @@ use replay::{CachingSettings, Outcome, Program, Settings, drop_uses, min_capacit
 
 pub(crate) use self::args::ReplayArgs;
 use self::log::Log;
+use crate::answer::answer_with;
 use crate::failure::Failure;
 use crate::progress::{Bar, Spinner};
-use crate::tame::{Tame, TameJson};
 use crate::targets::{check_targets, is_stdout};
 
 /// Everything that is reported, in words or as JSON.
@@ -157,21 +157,6 @@ fn write(args: &ReplayArgs, report: &Report<'_>) -> Result<(), Failure> {
     if let Some(history) = &report.outcome.history {
         write_history(args, history)?;
     }
-    if is_stdout(args.json.as_deref()) {
-        let mut out = TameJson(io::BufWriter::new(io::stdout().lock()));
-        json::write(report, &mut out)?;
-        out.flush()?;
-        return Ok(());
-    }
-    if let Some(path) = args.json.as_deref() {
-        let mut out = Output::create(path)?;
-        json::write(report, &mut out).map_err(|source| Failure::unwritten(path, &source))?;
-        out.finish().map_err(Failure::writing(path))?;
-    }
-    if !args.quiet {
-        let mut out = Tame(io::BufWriter::new(io::stdout().lock()));
-        table::write(report, &mut out)?;
-        out.flush()?;
-    }
-    Ok(())
+    let text = |out: &mut dyn Write| if args.quiet { Ok(()) } else { table::write(report, out) };
+    answer_with(args.json.as_deref(), |out| json::write(report, out), text)
 }

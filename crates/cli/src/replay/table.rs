@@ -11,7 +11,7 @@ use super::Report;
 use crate::quantity::{Grouped, Took};
 
 /// Writes the whole report.
-pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (outcome, settings, trace) = (&report.outcome, &report.settings, report.trace);
     writeln!(out, "{}", trace.name)?;
     let rows = Grouped(trace.rows.len() as u64);
@@ -63,7 +63,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     writeln!(out, "\n  took {}; driver seconds and times are modelled, not measured", Took(report.wall))
 }
 
-fn write_figures(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+fn write_figures(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     let outcome = &report.outcome;
     let mut columns = vec![("", &outcome.all)];
     if let Some(steady) = &outcome.steady {

@@ -9,7 +9,7 @@
 
 mod blocks;
 mod expandable;
-mod rounding;
+mod sizes;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,19 +19,18 @@ use smallvec::SmallVec;
 
 use self::blocks::{Block, BlockIndex, Blocks, Pool, PoolKind};
 use self::expandable::Segments;
-use self::rounding::{LARGE_SEGMENT, SMALL_REQUEST, SMALL_SEGMENT, block_bytes, segment_bytes};
+use self::sizes::{LARGE_SEGMENT, SMALL_REQUEST, SMALL_SEGMENT, block_bytes, segment_bytes};
 use crate::CachingSettings;
 use crate::policy::{Effects, Handle, Placement, Policy};
-
-pub(crate) use self::rounding::GRANULE;
+use crate::rounding::GRANULE;
 
 /// The model.
 #[derive(Debug)]
 pub(crate) struct Caching {
     settings: CachingSettings,
     blocks: Blocks,
-    small: Pool,
-    large: Pool,
+    /// By [`PoolKind`].
+    pools: [Pool; 2],
     segments: Segments,
     /// Events that hold blocks back, by stream in order of their recording.
     events: BTreeMap<StreamId, VecDeque<(EventId, BlockIndex)>>,
@@ -50,36 +49,24 @@ impl Caching {
         Self {
             settings,
             blocks: Blocks::default(),
-            small: Pool::default(),
-            large: Pool::default(),
+            pools: Default::default(),
             segments: Segments::default(),
             events: BTreeMap::new(),
         }
     }
 
     fn pool(&self, kind: PoolKind) -> &Pool {
-        match kind {
-            PoolKind::Small => &self.small,
-            PoolKind::Large => &self.large,
-        }
+        &self.pools[kind as usize]
     }
 
     fn insert_free(&mut self, index: BlockIndex) {
         let block = self.blocks.get(index);
-        let pool = match block.pool {
-            PoolKind::Small => &mut self.small,
-            PoolKind::Large => &mut self.large,
-        };
-        pool.insert(index, block);
+        self.pools[block.pool as usize].insert(index, block);
     }
 
     fn remove_free(&mut self, index: BlockIndex) {
         let block = self.blocks.get(index);
-        let pool = match block.pool {
-            PoolKind::Small => &mut self.small,
-            PoolKind::Large => &mut self.large,
-        };
-        pool.remove(index, block);
+        self.pools[block.pool as usize].remove(index, block);
     }
 
     fn max_split_bytes(&self) -> u64 {

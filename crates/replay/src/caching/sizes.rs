@@ -1,11 +1,10 @@
 //! How sizes are rounded.
 
 use crate::CachingSettings;
+use crate::rounding::{GRANULE, round_up};
 
 const MIB: u64 = 1 << 20;
 
-/// Requests are rounded up to a multiple of this.
-pub(crate) const GRANULE: u64 = 512;
 /// Largest request that the small pool serves.
 pub(crate) const SMALL_REQUEST: u64 = MIB;
 /// Segment of the small pool.
@@ -23,7 +22,7 @@ pub(super) fn block_bytes(bytes: u64, settings: &CachingSettings) -> u64 {
     } else if divisions > 1 && bytes > GRANULE * divisions {
         next_division(bytes, divisions)
     } else {
-        up(bytes, GRANULE)
+        round_up(bytes, GRANULE)
     }
 }
 
@@ -34,7 +33,7 @@ fn next_division(bytes: u64, divisions: u64) -> u64 {
     }
     let floor = 1 << bytes.ilog2();
     let step = floor >> divisions.ilog2();
-    if step == 0 { floor << 1 } else { up(bytes, step) }
+    if step == 0 { floor << 1 } else { round_up(bytes, step) }
 }
 
 /// Bytes of the segment that is asked of the device for a block of `bytes`.
@@ -44,13 +43,8 @@ pub(super) fn segment_bytes(bytes: u64) -> u64 {
     } else if bytes < LARGE_REQUEST {
         LARGE_SEGMENT
     } else {
-        up(bytes, SMALL_SEGMENT)
+        round_up(bytes, SMALL_SEGMENT)
     }
-}
-
-/// Rounded up to a multiple; at the very end of the numbers left as it is, where no device can serve it anyway.
-fn up(bytes: u64, multiple: u64) -> u64 {
-    bytes.checked_next_multiple_of(multiple).unwrap_or(bytes)
 }
 
 #[cfg(test)]
