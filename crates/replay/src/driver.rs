@@ -56,6 +56,16 @@ struct Mark {
     makespan_ns: u64,
 }
 
+/// A block that the policy handed out, and to whom.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    handle: Handle,
+    address: u64,
+    bytes: u64,
+    /// The stream that asked, as the trace numbers it.
+    home: i64,
+}
+
 struct Driver<'a> {
     program: &'a Program<'a>,
     settings: &'a Settings,
@@ -64,8 +74,8 @@ struct Driver<'a> {
     streams: Vec<StreamId>,
     /// What the trace calls each of them.
     names: HashMap<StreamId, i64>,
-    /// What each slot holds: the policy's block, its address and its bytes. Requests of no bytes get no block.
-    blocks: Vec<Option<(Handle, u64, u64)>>,
+    /// What each slot holds. Requests of no bytes get no block.
+    blocks: Vec<Option<Held>>,
     counters: Counters,
     /// Present where somebody wants to know about holes or to keep the history.
     map: Option<MemoryMap>,
@@ -259,7 +269,7 @@ impl<'a> Driver<'a> {
                 self.free(row, slot, effects)?;
             }
             Ask::Use { slot, bytes, stream } => {
-                if let Some((handle, address, _)) = self.blocks[slot.0 as usize] {
+                if let Some(Held { handle, address, .. }) = self.blocks[slot.0 as usize] {
                     let id = self.streams[stream.0 as usize];
                     self.policy.record_use(handle, id);
                     self.device.launch(id, &[Touch::again(DevicePtr(address), bytes)]).map_err(refused)?;
@@ -307,7 +317,8 @@ impl<'a> Driver<'a> {
                 self.counters.allocs += 1;
                 self.counters.stream_waits += waits.len() as u64;
                 self.counters.live += bytes;
-                self.blocks[slot.0 as usize] = Some((placement.handle, placement.address, bytes));
+                self.blocks[slot.0 as usize] =
+                    Some(Held { handle: placement.handle, address: placement.address, bytes, home });
                 self.record(Event {
                     action: Action::Alloc,
                     address: placement.address,
@@ -356,14 +367,14 @@ impl<'a> Driver<'a> {
     }
 
     fn free(&mut self, row: u64, slot: Slot, effects: &mut Effects) -> Result<()> {
-        let Some((handle, address, bytes)) = self.blocks[slot.0 as usize].take() else { return Ok(()) };
+        let Some(Held { handle, address, bytes, home }) = self.blocks[slot.0 as usize].take() else { return Ok(()) };
         self.counters.live -= bytes;
         let trace_row = self.program.trace.rows.get(row as usize).copied().unwrap_or_default();
         self.record(Event {
             action: Action::FreeRequested,
             address,
             bytes,
-            stream: 0,
+            stream: home as u64,
             time_ns: trace_row.time_ns,
             stack: trace_row.stack,
             tag: trace_row.tag,

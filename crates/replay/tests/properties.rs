@@ -99,6 +99,24 @@ fn settings() -> impl Strategy<Value = Settings> {
         })
 }
 
+#[test]
+fn every_event_of_a_block_names_the_stream_it_was_asked_for_on() {
+    let row = |operation, id, stream| Row { operation, id, bytes: 4096, stream, ..Row::default() };
+    let trace = Trace {
+        rows: vec![row(Operation::Alloc, 1, 3), row(Operation::Free, 1, 0), row(Operation::Alloc, 2, 0)],
+        ..Trace::default()
+    };
+    let program = Program::new(&trace, None).unwrap();
+    for policy in Policy::ALL {
+        let outcome = replay(&program, &Settings { keeps_history: true, ..Settings::new(policy) }).unwrap();
+        let history = outcome.history.unwrap();
+        let events = history.devices[0].events.iter();
+        let of_blocks = events
+            .filter(|event| matches!(event.action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted));
+        assert_eq!(of_blocks.map(|event| event.stream).collect::<Vec<_>>(), [3, 3, 3, 0], "{policy}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
