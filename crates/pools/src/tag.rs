@@ -1,0 +1,115 @@
+//! What a request says about itself.
+
+/// How long a block is expected to live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Tier {
+    /// Within one step.
+    #[default]
+    Temporary = 0,
+    /// Comes back every step.
+    Cyclic = 1,
+    /// Lives across steps.
+    Persistent = 2,
+}
+
+impl Tier {
+    /// Every tier; a tier's number is its place here.
+    pub const ALL: [Self; 3] = [Self::Temporary, Self::Cyclic, Self::Persistent];
+
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Temporary => "temporary",
+            Self::Cyclic => "cyclic",
+            Self::Persistent => "persistent",
+        }
+    }
+}
+
+/// What kind of numbers a block holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Precision {
+    /// Not said.
+    #[default]
+    Unknown = 0,
+    /// 64-bit floats.
+    Fp64 = 1,
+    /// 32-bit floats.
+    Fp32 = 2,
+    /// 32-bit floats multiplied with 19 bits.
+    Tf32 = 3,
+    /// 16-bit IEEE floats.
+    Fp16 = 4,
+    /// 16-bit floats with the range of 32.
+    Bf16 = 5,
+    /// 8-bit floats, either kind.
+    Fp8 = 6,
+    /// 4-bit floats.
+    Fp4 = 7,
+    /// 64-bit integers.
+    Int64 = 8,
+    /// 32-bit integers.
+    Int32 = 9,
+    /// 16-bit integers.
+    Int16 = 10,
+    /// 8-bit integers.
+    Int8 = 11,
+    /// Booleans.
+    Bool = 12,
+}
+
+impl Precision {
+    /// Every precision; a precision's number is its place here.
+    pub const ALL: [Self; 13] = [
+        Self::Unknown,
+        Self::Fp64,
+        Self::Fp32,
+        Self::Tf32,
+        Self::Fp16,
+        Self::Bf16,
+        Self::Fp8,
+        Self::Fp4,
+        Self::Int64,
+        Self::Int32,
+        Self::Int16,
+        Self::Int8,
+        Self::Bool,
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Fp64 => "fp64",
+            Self::Fp32 => "fp32",
+            Self::Tf32 => "tf32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+            Self::Fp8 => "fp8",
+            Self::Fp4 => "fp4",
+            Self::Int64 => "int64",
+            Self::Int32 => "int32",
+            Self::Int16 => "int16",
+            Self::Int8 => "int8",
+            Self::Bool => "bool",
+        }
+    }
+}
+
+/// What a request says about itself. Two words, so that it travels for free; names are numbers of `op_number` and of the
+/// caller's choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag {
+    /// How long the block is expected to live.
+    pub tier: Tier,
+    /// What kind of numbers it holds.
+    pub precision: Precision,
+    /// Which operator asks: a number that `op_number` gave to its name; 0 is none.
+    pub op: u32,
+    /// Who it belongs to, by a number of the caller's choice; 0 is nobody.
+    pub owner: u32,
+}
