@@ -83,15 +83,15 @@ impl Events {
         }
     }
 
-    /// The event's clock and its version; `None` where there is nothing to credit.
+    /// The event's clock and its version; `None` where there is nothing to credit: while it is being recorded it has no clock.
     pub(super) fn read(&self, key: u64) -> Option<(u64, Stamp)> {
-        let event = self.by_key.get(&key).filter(|event| event.busy == 0)?;
+        let event = self.by_key.get(&key)?;
         Some((event.version, event.clock.clone()?))
     }
 
-    /// Whether the event is as it was when `version` was read.
+    /// Whether the event is as it was when `version` was read: the beginning and the end of a record change the version.
     pub(super) fn stands(&self, key: u64, version: u64) -> bool {
-        self.by_key.get(&key).is_some_and(|event| event.busy == 0 && event.version == version)
+        self.by_key.get(&key).is_some_and(|event| event.version == version)
     }
 
     /// Forgets the half of the idle events whose records are the oldest.
