@@ -4,42 +4,7 @@
 # line for each step and their count as the last line; fails if one failed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-passed=0
-failed=0
-
-# check WHAT COMMAND...: runs it; what it printed is in $folder/out until the next one that isn't about that.
-check() {
-    local what=$1
-    shift
-    if "$@" >"$folder/now" 2>&1; then
-        passed=$((passed + 1))
-        printf 'ok: %s\n' "$what"
-    else
-        failed=$((failed + 1))
-        printf 'FAILED: %s\n' "$what"
-        head -c 4000 "$folder/now"
-    fi
-    case $1 in says | test) ;; *) mv "$folder/now" "$folder/out" ;; esac
-}
-
-# says TEXT...: the last output has each of them.
-says() {
-    local text
-    for text in "$@"; do
-        grep -qF -- "$text" "$folder/out" || { echo "no '$text'"; return 1; }
-    done
-}
-
-# answers CODE COMMAND...: it ends with that code.
-answers() {
-    local wanted=$1 code=0
-    shift
-    "$@" || code=$?
-    ((code == wanted)) || { echo "exit code $code instead of $wanted"; return 1; }
-}
+source "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
 
 # The command exactly as the README has it, so that this fails when the page is wrong.
 first_command() {

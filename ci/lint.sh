@@ -42,6 +42,7 @@ step 'format' cargo fmt --all --check
 step 'layers and top level' ci/check-layers
 step 'file size' ci/check-file-size
 step 'manifests, unsafe code, minimum Rust' ci/check-manifests
+step 'the C header is what its sources make' ci/header.sh --check
 step 'unused dependencies' ci/check-unused-deps
 step 'no machine paths, no registry hosts' ci/check-clean
 step 'clippy' cargo clippy --workspace --all-targets --locked -- -D warnings

@@ -26,6 +26,11 @@ if [[ -f ci/e2e.sh ]]; then
 else
     not_run 'the command, end to end (no ci/e2e.sh)' | tee -a "$log"
 fi
+if [[ -f ci/capi-test.sh ]]; then
+    step 'the library, from C and C++' bash ci/capi-test.sh
+else
+    not_run 'the library, from C and C++ (no ci/capi-test.sh)' | tee -a "$log"
+fi
 
 # A member that compiles only thanks to a feature that another one turns on fails here and nowhere else. The target
 # folder is shared, so only what differs is compiled again.

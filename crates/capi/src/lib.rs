@@ -1,0 +1,35 @@
+//! `libgpumem`: everything gpumem does, for programs in C and in whatever calls C. `include/gpumem.h` is made from this
+//! crate and is its documentation for users; `ci/link.sh` makes the libraries.
+//!
+//! # What it promises
+//! - Nothing unwinds into the program: every body runs in the `boundary!` macro, which catches panics, keeps the message
+//!   of what failed for its thread, and answers with a status.
+//! - Null, unaligned pointers, unknown struct sizes, foreign and destroyed handles are statuses and not accidents.
+//! - Saying what went wrong takes no memory, and neither does a call that only hands out or takes back a block.
+//!
+//! # The idea
+//! This crate translates and nothing more: check arguments, call, convert. C's pointers become references in two files,
+//! `boundary` and `handles`, and nowhere else. What a function expects of its pointers is said once, at the top of the
+//! header, and is what each call of an `unsafe` function in here vouches for.
+//!
+//! # What it refuses
+//! What the crates below refuse, each kind with a status of its own (`status`).
+
+#![deny(unsafe_op_in_unsafe_fn)]
+// Every function's duty is the same and stands at the top of the header (include/gpumem.h), made from cbindgen.toml.
+#![allow(clippy::missing_safety_doc)]
+
+mod boundary;
+mod config;
+mod devices;
+mod failure;
+mod handles;
+mod last_error;
+mod status;
+mod version;
+
+pub use config::*;
+pub use devices::*;
+pub use last_error::{gpumem_last_error, gpumem_last_error_status};
+pub use status::*;
+pub use version::*;
