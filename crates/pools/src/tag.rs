@@ -113,3 +113,25 @@ pub struct Tag {
     /// Who it belongs to, by a number of the caller's choice; 0 is nobody.
     pub owner: u32,
 }
+
+impl Tag {
+    /// What a request says that says nothing; also the default.
+    pub const NONE: Self = Self { tier: Tier::Temporary, precision: Precision::Unknown, op: 0, owner: 0 };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_places_and_names_are_distinct() {
+        for (place, tier) in Tier::ALL.into_iter().enumerate() {
+            assert_eq!(tier as usize, place);
+        }
+        for (place, precision) in Precision::ALL.into_iter().enumerate() {
+            assert_eq!(precision as usize, place);
+            assert_eq!(Precision::ALL.iter().filter(|other| other.name() == precision.name()).count(), 1);
+        }
+        assert_eq!(Tag::NONE, Tag::default());
+    }
+}
