@@ -138,6 +138,14 @@ pub enum Attempt {
     HostFree {
         ptr: HostPtr,
     },
+    /// Memory was given to another process.
+    Export {
+        handle: HandleId,
+    },
+    /// Memory of another process was taken.
+    Import {
+        bytes: u64,
+    },
     /// A device was opened.
     Open,
     /// The program queued work.
@@ -156,7 +164,8 @@ pub enum Attempt {
 }
 
 impl Attempt {
-    /// The kind of driver call; `None` for what no allocator calls: opening a device, the program's work.
+    /// The kind of driver call; `None` for what no allocator calls: opening a device, memory between processes, the
+    /// program's work.
     #[must_use]
     pub fn call(&self) -> Option<DriverCall> {
         Some(match self {
@@ -187,9 +196,12 @@ impl Attempt {
             Attempt::PoolTrim { .. } => DriverCall::PoolTrim,
             Attempt::HostAlloc { .. } => DriverCall::HostAlloc,
             Attempt::HostFree { .. } => DriverCall::HostFree,
-            Attempt::Open | Attempt::Launch { .. } | Attempt::OrderStreams { .. } | Attempt::Observe { .. } => {
-                return None;
-            }
+            Attempt::Open
+            | Attempt::Export { .. }
+            | Attempt::Import { .. }
+            | Attempt::Launch { .. }
+            | Attempt::OrderStreams { .. }
+            | Attempt::Observe { .. } => return None,
         })
     }
 }
@@ -242,6 +254,8 @@ impl fmt::Display for Attempt {
             Attempt::PoolTrim { keep_bytes } => write!(f, "trim the driver's pool to {keep_bytes} bytes"),
             Attempt::HostAlloc { bytes } => write!(f, "allocate {bytes} bytes of page-locked memory"),
             Attempt::HostFree { ptr } => write!(f, "free page-locked {ptr}"),
+            Attempt::Export { handle } => write!(f, "export {handle}"),
+            Attempt::Import { bytes } => write!(f, "import {bytes} bytes of another process"),
             Attempt::Open => write!(f, "open the device"),
             Attempt::Launch { stream } => write!(f, "run work on {stream}"),
             Attempt::OrderStreams { first, then } => write!(f, "order {then} behind {first}"),
@@ -297,13 +311,13 @@ impl fmt::Display for Failure {
 #[non_exhaustive]
 pub enum Error {
     /// No room on the device, in its addresses or in what it may lock on the host.
-    #[error("{failure}; {free_bytes} of {total_bytes} bytes were free")]
+    #[error("{failure}{}", were_free(*free_bytes, *total_bytes))]
     OutOfMemory {
         /// What happened.
         failure: Box<Failure>,
         /// Bytes that nobody held at that moment, of what ran out.
         free_bytes: u64,
-        /// All bytes there are of it.
+        /// All bytes there are of it; 0 if what ran out isn't counted in bytes.
         total_bytes: u64,
     },
     /// A size, address or id that can't be right.
@@ -332,6 +346,11 @@ pub enum Error {
         /// The invariant.
         what: String,
     },
+}
+
+/// `; N of M bytes were free`, where what ran out is counted in bytes.
+fn were_free(free_bytes: u64, total_bytes: u64) -> String {
+    if total_bytes == 0 { String::new() } else { format!("; {free_bytes} of {total_bytes} bytes were free") }
 }
 
 impl Error {

@@ -1,6 +1,6 @@
-//! The [`Device`] trait, which stands between the allocator and whatever drives a GPU, and a simulated device. Imported
-//! by `pools`, `host-offload`, `cuda-backend`, `runtime` and those who replay traces; knows memory and streams, not
-//! graphs.
+//! The [`Device`] trait, which stands between the allocator and whatever drives a GPU; a device made of the host's
+//! memory, which serves where there is no GPU; and a simulated device. Imported by `pools`, `host-offload`,
+//! `cuda-backend`, `runtime` and those who replay traces; knows memory and streams, not graphs.
 //!
 //! # What it promises
 //! Any device: a refused call leaves no trace, batches are all or nothing, errors say what was attempted with which
@@ -10,6 +10,9 @@
 //! The simulated device ([`SimDevice`]) besides: equal calls give equal answers, addresses and times on any machine; no
 //! memory goes to another use while a stream may still use it without the caller being told so, with both uses named;
 //! every driver call is counted and priced.
+//!
+//! The host device ([`HostDevice`]) besides: bytes are real and pointers are addresses of this process; memory that
+//! queued work uses stays until it is done; limits of the system are named when they stand in the way.
 //!
 //! # The idea
 //! [`Device`] is a small core (plain memory, streams, events, copies) with parts that may be absent: addresses apart
@@ -23,6 +26,11 @@
 //! block has to lie behind all of them, an unmapping needs the host to have seen them. How long a run takes is a model
 //! apart ([`Timeline`]).
 //!
+//! [`HostDevice`] takes memory from the system by mapping: plain memory without a file, handles as parts of one sparse
+//! file that may show at several addresses. Queued work owns a share of the mappings it touches, and only a mapping
+//! without other owners can be taken away. Streams are queues that a few threads serve; one that waits for another
+//! takes no thread.
+//!
 //! # What it costs
 //! A simulated call is a lock, an array access and at most a few lookups in ordered maps: 0.1 us a row without watching
 //! uses, 1.1 us with it, on a program made to be hard on the map (`cargo bench -p device`, 2026-11-29, x86-64, two shared
@@ -30,9 +38,12 @@
 //! linear in the streams. Two things grow: a stream's open waits, while the work waited for doesn't finish, and the map
 //! of uses, with the places of blocks.
 //!
+//! The host device costs a few system calls an allocation or mapping, and no memory before it is touched.
+//!
 //! # What it refuses
-//! Ids and pointers it didn't hand out, mappings of parts, sizes that aren't whole pages, more than 4096 streams,
-//! devices beyond 32 TiB ([`Error`]).
+//! Ids and pointers it didn't hand out, mappings of parts, sizes that aren't whole pages ([`Error`]). The simulated
+//! device: more than 4096 streams, memory beyond 32 TiB. The host device: unmapping what queued work uses, calls in a
+//! forked child.
 //!
 //! # Example
 //! ```
@@ -60,8 +71,9 @@
 //! # Ok::<(), device::Error>(())
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // but for `host/raw.rs`
 
+mod books;
 mod call;
 pub mod contract;
 mod cost;
@@ -69,6 +81,7 @@ mod counts;
 mod device;
 pub mod error;
 mod fault;
+mod host;
 mod ids;
 mod parts;
 mod scripted;
@@ -82,6 +95,7 @@ pub use counts::{CallCount, CallCounts};
 pub use device::{Device, DeviceInfo, MemoryState, Place};
 pub use error::{Attempt, Error, Failure, Result};
 pub use fault::{Fault, FaultKind, FaultPlan, When};
+pub use host::{Completion, HostDevice, HostOptions};
 pub use ids::{AddressRange, DevicePtr, EventId, HandleId, HostPtr, Sequence, StreamId};
 pub use parts::{Access, DriverPools, Ipc, Mapping, PageLocked, PoolState, VirtualMemory};
 pub use scripted::Scripted;

@@ -4,8 +4,11 @@
 mod broken;
 
 use broken::{Broken, Defect};
-use device::{CostModel, FaultPlan, OrderCheck, Scripted, SimDevice, SimOptions, contract};
+use device::{
+    Completion, CostModel, FaultPlan, HostDevice, HostOptions, OrderCheck, Scripted, SimDevice, SimOptions, contract,
+};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 fn sim() -> SimDevice {
     SimDevice::new(SimOptions::with_capacity(1 << 30)).unwrap()
@@ -25,6 +28,43 @@ fn the_simulated_device_keeps_every_promise_whatever_its_options() {
         assert!(report.failed.is_empty(), "{name}: {report}");
         assert!(report.passed.len() >= 40, "{name}: {report}");
     }
+}
+
+#[test]
+fn the_host_device_keeps_every_promise_whatever_its_options() {
+    let with = |change: fn(&mut HostOptions)| {
+        let mut options = HostOptions::with_capacity(1 << 30);
+        change(&mut options);
+        options
+    };
+    let late = |options: &mut HostOptions| {
+        options.completion = Completion::Late { longest: Duration::from_millis(2), seed: 7 };
+    };
+    let variants = [
+        ("default", with(|_| {})),
+        ("late", with(late)),
+        ("manual", with(|options| options.completion = Completion::Manual)),
+        ("one thread", with(|options| options.threads = 1)),
+        ("a file each", with(|options| options.exports_handles = true)),
+        ("small pages", with(|options| (options.plain_granule_bytes, options.page_bytes) = (4096, Some(64 << 10)))),
+        ("more than the machine has", with(|options| options.capacity_bytes = Some((1 << 40) + 12_345))),
+    ];
+    for (name, options) in variants {
+        let exports = options.exports_handles;
+        let report = contract::check(|| Ok(Box::new(HostDevice::new(options.clone())?)));
+        assert!(report.failed.is_empty(), "{name}: {report}");
+        let not_run = 5 + usize::from(!exports);
+        assert_eq!(report.not_run.len(), not_run, "{name}: all but the driver's pools: {report}");
+    }
+}
+
+#[test]
+fn a_host_device_of_plain_memory_only_keeps_the_other_promises() {
+    let mut options = HostOptions::with_capacity(1 << 30);
+    (options.page_bytes, options.page_locked_limit_bytes) = (None, Some(0));
+    let report = contract::check(|| Ok(Box::new(HostDevice::new(options.clone())?)));
+    assert!(report.failed.is_empty(), "{report}");
+    assert!(report.not_run.contains(&("locked_memory_is_accounted", "no page-locked memory")), "{report}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Page-locked memory of the simulated device: accounts only.
 
-use super::refusal::Refusal;
-use super::space::AddressSpace;
 use crate::HostPtr;
+use crate::books::AddressSpace;
+use crate::books::Refusal;
 use std::collections::BTreeMap;
 
 const START: u64 = 1 << 40;

@@ -1,14 +1,10 @@
 //! The simulated device: the driver's calls over [`State`].
 
 mod locked;
-mod mapped;
 mod options;
 mod plain;
 mod pool;
 mod program;
-mod refusal;
-mod slab;
-mod space;
 mod state;
 mod streams;
 mod touched;
@@ -17,12 +13,12 @@ pub use options::{ContractMode, OrderCheck, PlainFree, SimOptions};
 pub use program::Touch;
 pub use state::SimStats;
 
+use crate::books::Refusal;
 use crate::error::codes;
 use crate::{
     Access, AddressRange, Attempt, Device, DeviceInfo, DevicePtr, DriverPools, Error, EventId, Failure, HandleId,
     HostPtr, Mapping, MemoryState, PageLocked, Place, PoolState, Result, StreamId, VirtualMemory,
 };
-use refusal::Refusal;
 use state::State;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -255,7 +251,7 @@ impl VirtualMemory for SimDevice {
         self.lock().call(Attempt::CreateHandles { bytes_each, count }, count as u64, total, |state| {
             let total = state.virt.size_of(bytes_each, count)?;
             state.check_room(total)?;
-            let made = state.virt.create(bytes_each, count)?;
+            let made = state.virt.create(bytes_each, count, || Ok(()))?;
             state.raise_peak();
             Ok(made)
         })

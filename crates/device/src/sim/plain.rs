@@ -1,7 +1,7 @@
 //! Plain memory of the simulated device.
 
-use super::refusal::Refusal;
-use super::space::AddressSpace;
+use crate::books::AddressSpace;
+use crate::books::Refusal;
 use crate::{AddressRange, DevicePtr};
 use std::collections::BTreeMap;
 

@@ -4,9 +4,9 @@
 //! joined, and a freed block goes to a stream that is ordered behind the free, or to anyone once the device has
 //! finished the work before it. Real drivers don't say what they do.
 
-use super::refusal::Refusal;
-use super::space::AddressSpace;
 use super::streams::{Entry, Standard, Streams};
+use crate::books::AddressSpace;
+use crate::books::Refusal;
 use crate::{AddressRange, DevicePtr, PoolState};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,13 +1,13 @@
 //! What the simulated device knows, and what its calls do to it.
 
 use super::locked::Locked;
-use super::mapped::VirtualSpace;
 use super::options::{ContractMode, OrderCheck, PlainFree, SimOptions};
 use super::plain::Plain;
 use super::pool::Pool;
-use super::refusal::Refusal;
 use super::streams::{Entry, Mark, Standard, Streams};
 use super::touched::Touched;
+use crate::books::Refusal;
+use crate::books::VirtualSpace;
 use crate::violation::{Later, Use};
 use crate::{
     AddressRange, Attempt, CallCounts, DevicePtr, DriverCall, Error, EventId, MemoryState, Place, Sequence, StreamId,
@@ -52,7 +52,7 @@ pub(super) struct State {
     pub(super) timeline: Timeline,
     pub(super) streams: Streams,
     plain: Plain,
-    pub(super) virt: VirtualSpace,
+    pub(super) virt: VirtualSpace<()>,
     pub(super) pool: Pool,
     pub(super) locked: Locked,
     touched: Touched,

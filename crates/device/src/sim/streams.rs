@@ -4,7 +4,7 @@
 //! whatever is queued here next; its own entries always do. *Seen* is the same for the host. An event carries the clock
 //! of its record; a wait joins it into the waiting stream's, a successful query or synchronize into what is seen.
 
-use super::slab::{Slab, join, split};
+use crate::books::{Slab, join, split};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

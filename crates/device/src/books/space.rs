@@ -4,19 +4,19 @@ use hashbrown::HashMap;
 
 /// Hands out addresses of a span: what was given back last of the same size, else what was never used.
 #[derive(Debug)]
-pub(super) struct AddressSpace {
+pub(crate) struct AddressSpace {
     next: u64,
     end: u64,
     again: HashMap<u64, Vec<u64>>,
 }
 
 impl AddressSpace {
-    pub(super) fn new(start: u64, end: u64) -> AddressSpace {
+    pub(crate) fn new(start: u64, end: u64) -> AddressSpace {
         AddressSpace { next: start, end, again: HashMap::new() }
     }
 
     /// `alignment` is a power of two.
-    pub(super) fn take(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
+    pub(crate) fn take(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
         if let Some(free) = self.again.get_mut(&bytes)
             && let Some(at) = free.iter().rposition(|start| start.is_multiple_of(alignment))
         {
@@ -28,16 +28,16 @@ impl AddressSpace {
         Some(start)
     }
 
-    pub(super) fn give_back(&mut self, start: u64, bytes: u64) {
+    pub(crate) fn give_back(&mut self, start: u64, bytes: u64) {
         self.again.entry(bytes).or_default().push(start);
     }
 
     /// Bytes that were never used.
-    pub(super) fn unused_bytes(&self) -> u64 {
+    pub(crate) fn unused_bytes(&self) -> u64 {
         self.end - self.next
     }
 
-    pub(super) fn span_bytes(&self, start: u64) -> u64 {
+    pub(crate) fn span_bytes(&self, start: u64) -> u64 {
         self.end - start
     }
 }

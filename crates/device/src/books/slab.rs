@@ -2,18 +2,18 @@
 
 /// Values by id. The lower half of an id is a place, the upper half says how often the place was used before.
 #[derive(Debug)]
-pub(super) struct Slab<T> {
+pub(crate) struct Slab<T> {
     places: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
-    pub(super) fn new() -> Slab<T> {
+    pub(crate) fn new() -> Slab<T> {
         Slab { places: Vec::new(), free: Vec::new() }
     }
 
     /// Keeps a value and says its id; `None` when all 2^32 places are taken.
-    pub(super) fn insert(&mut self, value: T) -> Option<u64> {
+    pub(crate) fn insert(&mut self, value: T) -> Option<u64> {
         if let Some(place) = self.free.pop() {
             let (generation, held) = self.places.get_mut(place as usize)?;
             *held = Some(value);
@@ -24,19 +24,19 @@ impl<T> Slab<T> {
         Some(join(place, 0))
     }
 
-    pub(super) fn get(&self, id: u64) -> Option<&T> {
+    pub(crate) fn get(&self, id: u64) -> Option<&T> {
         let (place, generation) = split(id);
         let (current, value) = self.places.get(place as usize)?;
         if *current == generation { value.as_ref() } else { None }
     }
 
-    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut T> {
         let (place, generation) = split(id);
         let (current, value) = self.places.get_mut(place as usize)?;
         if *current == generation { value.as_mut() } else { None }
     }
 
-    pub(super) fn remove(&mut self, id: u64) -> Option<T> {
+    pub(crate) fn remove(&mut self, id: u64) -> Option<T> {
         let (place, generation) = split(id);
         let (current, value) = self.places.get_mut(place as usize)?;
         if *current != generation {
@@ -51,18 +51,18 @@ impl<T> Slab<T> {
         Some(removed)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         self.places.iter().enumerate().filter_map(|(place, (generation, value))| {
             Some((join(u32::try_from(place).ok()?, *generation), value.as_ref()?))
         })
     }
 }
 
-pub(super) fn join(place: u32, generation: u32) -> u64 {
+pub(crate) fn join(place: u32, generation: u32) -> u64 {
     (u64::from(generation) << 32) | u64::from(place)
 }
 
-pub(super) fn split(id: u64) -> (u32, u32) {
+pub(crate) fn split(id: u64) -> (u32, u32) {
     // The cast keeps the lower half, which is the place.
     (id as u32, (id >> 32) as u32)
 }

@@ -1,8 +1,9 @@
-//! Virtual memory of the simulated device: reserved addresses, physical handles, mappings.
+//! Virtual memory by its books: reserved addresses, physical handles, mappings. `B` is what stands behind a handle; it is
+//! dropped with it.
 
-use super::refusal::Refusal;
-use super::slab::Slab;
-use super::space::AddressSpace;
+use super::AddressSpace;
+use super::Refusal;
+use super::Slab;
 use crate::{Access, AddressRange, DevicePtr, HandleId, Mapping};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -11,8 +12,9 @@ const START: u64 = 1 << 47;
 const END: u64 = 1 << 56;
 
 #[derive(Debug)]
-struct Handle {
+struct Handle<B> {
     bytes: u64,
+    backing: B,
     /// Given up by the caller; lives on while mapped.
     released: bool,
     /// Where it is mapped.
@@ -27,19 +29,19 @@ struct Mapped {
 }
 
 #[derive(Debug)]
-pub(super) struct VirtualSpace {
+pub(crate) struct VirtualSpace<B> {
     page: u64,
     space: AddressSpace,
     reserved: BTreeMap<u64, u64>,
-    handles: Slab<Handle>,
+    handles: Slab<Handle<B>>,
     mappings: BTreeMap<u64, Mapped>,
     bytes: u64,
     /// Handles that are mapped at several addresses.
     aliased: usize,
 }
 
-impl VirtualSpace {
-    pub(super) fn new(page: u64) -> VirtualSpace {
+impl<B> VirtualSpace<B> {
+    pub(crate) fn new(page: u64) -> VirtualSpace<B> {
         VirtualSpace {
             page,
             space: AddressSpace::new(START, END),
@@ -60,12 +62,19 @@ impl VirtualSpace {
 
     // -- addresses
 
-    pub(super) fn reserve(&mut self, bytes: u64, alignment: u64) -> Result<AddressRange, Refusal> {
+    /// Whether such a range can be asked for, and the alignment it then has.
+    pub(crate) fn check_reserve(&self, bytes: u64, alignment: u64) -> Result<u64, Refusal> {
         self.check_pages(bytes, "the size")?;
         if alignment != 0 && !alignment.is_power_of_two() {
             return Err(Refusal::value("the alignment has to be 0 or a power of two"));
         }
-        let start = self.space.take(bytes, alignment.max(self.page)).ok_or(Refusal::NoAddresses {
+        Ok(alignment.max(self.page))
+    }
+
+    /// Reserves made-up addresses.
+    pub(crate) fn reserve(&mut self, bytes: u64, alignment: u64) -> Result<AddressRange, Refusal> {
+        let alignment = self.check_reserve(bytes, alignment)?;
+        let start = self.space.take(bytes, alignment).ok_or(Refusal::NoAddresses {
             free_bytes: self.space.unused_bytes(),
             total_bytes: self.space.span_bytes(START),
         })?;
@@ -73,13 +82,30 @@ impl VirtualSpace {
         Ok(AddressRange::new(DevicePtr(start), bytes))
     }
 
-    pub(super) fn release_range(&mut self, range: AddressRange) -> Result<(), Refusal> {
+    /// Addresses that somebody else has made up, and keeps for us.
+    pub(crate) fn adopt(&mut self, range: AddressRange) {
+        self.reserved.insert(range.start.0, range.bytes);
+    }
+
+    /// Whether the range can be given back.
+    pub(crate) fn check_release(&self, range: AddressRange) -> Result<(), Refusal> {
         if self.reserved.get(&range.start.0) != Some(&range.bytes) {
             return Err(Refusal::value("it is not a reserved range; ranges are released whole"));
         }
         if let Some((at, _)) = self.mappings.range(range.start.0..range.end()).next() {
             return Err(Refusal::value(format!("memory is still mapped at {at:#x}; unmap it first")));
         }
+        Ok(())
+    }
+
+    /// Forgets adopted addresses, which were seen to be free by [`check_release`](Self::check_release).
+    pub(crate) fn disown(&mut self, range: AddressRange) {
+        self.reserved.remove(&range.start.0);
+    }
+
+    /// Gives made-up addresses back.
+    pub(crate) fn release_range(&mut self, range: AddressRange) -> Result<(), Refusal> {
+        self.check_release(range)?;
         self.reserved.remove(&range.start.0);
         self.space.give_back(range.start.0, range.bytes);
         Ok(())
@@ -88,34 +114,58 @@ impl VirtualSpace {
     // -- handles
 
     /// What `count` handles take from the device.
-    pub(super) fn size_of(&self, bytes_each: u64, count: usize) -> Result<u64, Refusal> {
+    pub(crate) fn size_of(&self, bytes_each: u64, count: usize) -> Result<u64, Refusal> {
         self.check_pages(bytes_each, "the size of a handle")?;
         u64::try_from(count).ok().and_then(|count| bytes_each.checked_mul(count)).ok_or(Refusal::NoRoom)
     }
 
-    /// `bytes_each` and `count` were seen to fit the device.
-    pub(super) fn create(&mut self, bytes_each: u64, count: usize) -> Result<Vec<HandleId>, Refusal> {
+    /// `bytes_each` and `count` were seen to fit the device. `back` makes what stands behind each handle.
+    pub(crate) fn create(
+        &mut self,
+        bytes_each: u64,
+        count: usize,
+        mut back: impl FnMut() -> Result<B, Refusal>,
+    ) -> Result<Vec<HandleId>, Refusal> {
         let mut made = Vec::with_capacity(count.min(1 << 16));
         for _ in 0..count {
-            match self.handles.insert(Handle { bytes: bytes_each, released: false, at: SmallVec::new() }) {
-                Some(id) => made.push(HandleId(id)),
-                None => {
+            match back().and_then(|backing| self.add(bytes_each, backing)) {
+                Ok(id) => made.push(id),
+                Err(refusal) => {
                     for id in made {
+                        self.bytes -= bytes_each;
                         self.handles.remove(id.0);
                     }
-                    return Err(Refusal::TooMany("all ids of handles are taken"));
+                    return Err(refusal);
                 }
             }
-            self.bytes += bytes_each;
         }
         Ok(made)
     }
 
-    fn handle(&self, id: HandleId) -> Result<&Handle, Refusal> {
+    /// One more handle.
+    pub(crate) fn add(&mut self, bytes: u64, backing: B) -> Result<HandleId, Refusal> {
+        let handle = Handle { bytes, backing, released: false, at: SmallVec::new() };
+        let id = self.handles.insert(handle).ok_or(Refusal::TooMany("all ids of handles are taken"))?;
+        self.bytes += bytes;
+        Ok(HandleId(id))
+    }
+
+    /// What stands behind a handle that wasn't released.
+    pub(crate) fn backing(&self, id: HandleId) -> Result<&B, Refusal> {
+        self.handle(id).map(|handle| &handle.backing)
+    }
+
+    fn handle(&self, id: HandleId) -> Result<&Handle<B>, Refusal> {
         self.handles.get(id.0).filter(|handle| !handle.released).ok_or(Refusal::Id("there is no such handle"))
     }
 
-    pub(super) fn release(&mut self, handles: &[HandleId]) -> Result<(), Refusal> {
+    /// What stands behind the mapping that begins at this address, its handle released or not.
+    pub(crate) fn backing_at(&self, at: u64) -> Option<&B> {
+        let handle = self.mappings.get(&at)?.handle;
+        self.handles.get(handle).map(|handle| &handle.backing)
+    }
+
+    pub(crate) fn release(&mut self, handles: &[HandleId]) -> Result<(), Refusal> {
         for (index, &id) in handles.iter().enumerate() {
             if let Err(refusal) = self.handle(id) {
                 self.unrelease(&handles[..index]);
@@ -149,7 +199,7 @@ impl VirtualSpace {
 
     // -- mappings
 
-    pub(super) fn map(&mut self, mappings: &[Mapping]) -> Result<(), Refusal> {
+    pub(crate) fn map(&mut self, mappings: &[Mapping]) -> Result<(), Refusal> {
         for (index, mapping) in mappings.iter().enumerate() {
             if let Err(refusal) = self.map_one(mapping) {
                 for mapping in &mappings[..index] {
@@ -197,17 +247,15 @@ impl VirtualSpace {
     }
 
     /// How many mappings the ranges touch, and how many bytes the ranges have.
-    pub(super) fn size_of_ranges(&self, ranges: &[AddressRange]) -> (u64, u64) {
+    pub(crate) fn size_of_ranges(&self, ranges: &[AddressRange]) -> (u64, u64) {
         ranges.iter().fold((0, 0), |(mappings, bytes), &range| {
             (mappings + self.overlapping(range).count() as u64, bytes.saturating_add(range.bytes))
         })
     }
 
     /// Checks that each range covers whole mappings and none twice.
-    pub(super) fn check_unmap(&self, ranges: &[AddressRange]) -> Result<(), Refusal> {
-        for (index, &range) in ranges.iter().enumerate() {
-            self.check_whole(range).map_err(|refusal| refusal.at(index))?;
-        }
+    pub(crate) fn check_unmap(&self, ranges: &[AddressRange]) -> Result<(), Refusal> {
+        self.check_access(ranges)?;
         let mut sorted: SmallVec<[(AddressRange, usize); 8]> =
             ranges.iter().enumerate().map(|(index, &range)| (range, index)).collect();
         sorted.sort_unstable();
@@ -221,7 +269,7 @@ impl VirtualSpace {
     }
 
     /// Ranges were seen to be right by [`check_unmap`](Self::check_unmap).
-    pub(super) fn unmap(&mut self, ranges: &[AddressRange]) {
+    pub(crate) fn unmap(&mut self, ranges: &[AddressRange]) {
         for range in ranges {
             while let Some((&at, _)) = self.mappings.range(range.start.0..range.end()).next() {
                 if let Some(mapped) = self.unmap_one(at) {
@@ -231,10 +279,16 @@ impl VirtualSpace {
         }
     }
 
-    pub(super) fn set_access(&mut self, ranges: &[AddressRange], access: Access) -> Result<(), Refusal> {
-        for (index, &range) in ranges.iter().enumerate() {
-            self.check_whole(range).map_err(|refusal| refusal.at(index))?;
-        }
+    /// Checks that each range covers whole mappings.
+    pub(crate) fn check_access(&self, ranges: &[AddressRange]) -> Result<(), Refusal> {
+        ranges
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, &range)| self.check_whole(range).map_err(|refusal| refusal.at(index)))
+    }
+
+    pub(crate) fn set_access(&mut self, ranges: &[AddressRange], access: Access) -> Result<(), Refusal> {
+        self.check_access(ranges)?;
         for range in ranges {
             for (_, mapped) in self.mappings.range_mut(range.start.0..range.end()) {
                 mapped.access = access;
@@ -265,7 +319,8 @@ impl VirtualSpace {
         }))
     }
 
-    fn overlapping(&self, range: AddressRange) -> impl Iterator<Item = AddressRange> {
+    /// The mappings that share a byte with the range, in order.
+    pub(crate) fn overlapping(&self, range: AddressRange) -> impl Iterator<Item = AddressRange> {
         let before = self.mappings.range(..range.start.0).next_back();
         let before = before.filter(|(at, mapped)| at.saturating_add(mapped.bytes) > range.start.0);
         before
@@ -277,7 +332,7 @@ impl VirtualSpace {
     // -- for those who watch uses
 
     /// The first address of the range that may not be accessed; `None` if all of it may.
-    pub(super) fn first_inaccessible(&self, range: AddressRange) -> Option<u64> {
+    pub(crate) fn first_inaccessible(&self, range: AddressRange) -> Option<u64> {
         let mut next = range.start.0;
         let before = self.mappings.range(..=range.start.0).next_back();
         if let Some((&at, mapped)) = before
@@ -298,7 +353,7 @@ impl VirtualSpace {
     }
 
     /// Other addresses at which the memory behind `range` is mapped as well.
-    pub(super) fn aliases(&self, range: AddressRange) -> SmallVec<[AddressRange; 2]> {
+    pub(crate) fn aliases(&self, range: AddressRange) -> SmallVec<[AddressRange; 2]> {
         let mut found = SmallVec::new();
         if self.aliased == 0 {
             return found;
@@ -317,13 +372,20 @@ impl VirtualSpace {
         found
     }
 
+    /// The mapping that begins at this address, and what work may do with it.
+    pub(crate) fn mapping(&self, at: u64) -> Option<(Mapping, Access)> {
+        let mapped = self.mappings.get(&at)?;
+        let mapping = Mapping { at: DevicePtr(at), handle: HandleId(mapped.handle), bytes: mapped.bytes };
+        Some((mapping, mapped.access))
+    }
+
     /// Physical bytes that handles hold, mapped or not.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Names the invariant that doesn't hold.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let mut held = 0;
         let mut aliased = 0;
         let mut places = 0;
