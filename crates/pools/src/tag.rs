@@ -119,6 +119,23 @@ impl Tag {
     pub const NONE: Self = Self { tier: Tier::Temporary, precision: Precision::Unknown, op: 0, owner: 0 };
 }
 
+/// A tag in words.
+#[derive(Clone, Copy, Debug)]
+pub struct TagText(pub Tag);
+
+impl std::fmt::Display for TagText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match crate::op_name(self.0.op) {
+            Some(op) => f.write_str(&op)?,
+            None => f.write_str("no operator")?,
+        }
+        if self.0.owner != 0 {
+            write!(f, " of owner {}", self.0.owner)?;
+        }
+        write!(f, " ({}, {})", self.0.tier.name(), self.0.precision.name())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

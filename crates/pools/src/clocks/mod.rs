@@ -231,7 +231,9 @@ impl Clocks {
         component <= self.shared.seen(of)
     }
 
-    /// Whether work queued on `by` from now on is ordered behind everything of `of` up to `component`.
+    /// Whether work queued on `by` from now on is ordered behind everything of `of` up to `component`. Who asks about many
+    /// takes a [`view`](Self::view).
+    #[cfg(test)]
     pub(crate) fn covers(&self, by: u32, of: u32, component: u64) -> bool {
         if of == NO_STREAM {
             return false;
@@ -435,7 +437,7 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// As [`Clocks::covers`].
+    /// Whether work queued on the stream from now on is ordered behind everything of `of` up to `component`.
     pub(crate) fn covers(&self, of: u32, component: u64) -> bool {
         of != NO_STREAM && (self.by == of || component <= self.shared.seen(of) || component <= self.clock.component(of))
     }

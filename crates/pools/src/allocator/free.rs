@@ -1,0 +1,357 @@
+//! Frees, references and uses.
+
+use std::sync::Arc;
+
+use device::{DevicePtr, StreamId};
+use records::Action;
+
+use super::{Allocator, BlockInfo, Shared};
+use crate::account::Weight;
+use crate::arena::{Use, Uses, locked};
+use crate::block::{Block, BlockId, Kind, NIL, State, unpack_tag};
+use crate::latency::now_ns;
+use crate::magazine::{LARGEST, MagazineSet};
+use crate::pool::COMMON;
+use crate::shard::{Waits, join_wait};
+use crate::span::span_of;
+use crate::sync::Ordering;
+use crate::threads::{with_set, with_set_of_shard};
+use crate::{Error, Result};
+
+const MOVING: State = State::of(Kind::Moving);
+
+impl Allocator {
+    /// Drops a block; of one with several references, one of them. Its memory goes to other requests once all work that may
+    /// use it is over: with `None`, what its home stream and all recorded users have queued so far; with a stream, what
+    /// that stream has queued so far (and recorded users), as `cudaFreeAsync` does. Any thread may call it. Makes no
+    /// driver call, takes no host memory.
+    ///
+    /// # Errors
+    /// [`Error::ForeignPointer`], [`Error::InteriorPointer`], [`Error::DoubleFree`], [`Error::Forked`]; with guards
+    /// [`Error::Guard`], in which case the block is dropped all the same.
+    #[inline]
+    pub fn free(&self, ptr: DevicePtr, stream: Option<StreamId>) -> Result<()> {
+        self.0.free(ptr, stream)
+    }
+
+    /// Says that work of `stream` also uses a block: all of it that is queued by the time of the free.
+    ///
+    /// # Errors
+    /// As [`free`](Self::free).
+    pub fn record_use(&self, ptr: DevicePtr, stream: StreamId) -> Result<()> {
+        let shared = &*self.0;
+        shared.check_process()?;
+        let id = shared.live_block("record use of", ptr)?;
+        let number = shared.resolve(stream);
+        let block = shared.arena.tables.blocks.get(id);
+        if number == block.stream() {
+            return Ok(());
+        }
+        {
+            let mut all = locked(&shared.arena.uses);
+            let uses = all.entry(id).or_default();
+            match uses.iter_mut().find(|used| used.stream == number) {
+                Some(used) => used.component = None,
+                None => uses.push(Use { stream: number, component: None }),
+            }
+        }
+        shared.flag(id, ptr, State::HAS_USES)
+    }
+
+    /// Says that no work of `stream` queued from now on uses a block whose use was recorded.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchUse`], and as [`free`](Self::free).
+    pub fn use_done(&self, ptr: DevicePtr, stream: StreamId) -> Result<()> {
+        let shared = &*self.0;
+        shared.check_process()?;
+        let id = shared.live_block("end use of", ptr)?;
+        let number = shared.resolve(stream);
+        let component = shared.arena.clocks.use_component(number);
+        let mut all = locked(&shared.arena.uses);
+        let used = all.get_mut(&id).and_then(|uses| uses.iter_mut().find(|used| used.stream == number));
+        let used = used.ok_or(Error::NoSuchUse { ptr, stream })?;
+        used.component = Some(component);
+        Ok(())
+    }
+
+    /// Adds a reference to a block. Returns how many there are then.
+    ///
+    /// # Errors
+    /// [`Error::TooManyReferences`], and as [`free`](Self::free).
+    pub fn retain(&self, ptr: DevicePtr) -> Result<u32> {
+        let shared = &*self.0;
+        shared.check_process()?;
+        let id = shared.live_block("retain", ptr)?;
+        let block = shared.arena.tables.blocks.get(id);
+        loop {
+            let state = block.state();
+            if state.kind() != Kind::Live {
+                return Err(Error::DoubleFree { attempt: "retain", ptr });
+            }
+            let references = state.references();
+            if references >= State::MAX_REFERENCES {
+                return Err(Error::TooManyReferences { ptr, references });
+            }
+            if block.change(state, state.with_references(references + 1)) {
+                return Ok(references + 1);
+            }
+        }
+    }
+
+    /// Takes a reference away; with the last one the block is dropped, as by [`free`](Self::free) with `None`. Returns how
+    /// many there are then.
+    ///
+    /// # Errors
+    /// As [`free`](Self::free).
+    pub fn release(&self, ptr: DevicePtr) -> Result<u32> {
+        let shared = &*self.0;
+        shared.check_process()?;
+        let id = shared.live_block("release", ptr)?;
+        let left = shared.arena.tables.blocks.get(id).state().references().saturating_sub(1);
+        shared.free(ptr, None)?;
+        Ok(left)
+    }
+
+    /// What is known about a live block.
+    ///
+    /// # Errors
+    /// As [`free`](Self::free).
+    pub fn block(&self, ptr: DevicePtr) -> Result<BlockInfo> {
+        let shared = &*self.0;
+        shared.check_process()?;
+        let id = shared.live_block("ask about", ptr)?;
+        let block = shared.arena.tables.blocks.get(id);
+        Ok(BlockInfo {
+            ptr,
+            requested_bytes: block.requested(),
+            bytes: block.bytes(),
+            stream: shared.marks.name(block.stream()),
+            tag: unpack_tag(block.tag()),
+            references: block.state().references(),
+        })
+    }
+}
+
+impl Shared {
+    #[inline]
+    fn free(&self, ptr: DevicePtr, stream: Option<StreamId>) -> Result<()> {
+        self.check_process()?;
+        let tables = &self.arena.tables;
+        let id = tables.map.find(ptr.0);
+        let block = tables.blocks.get(id);
+        if id != NIL
+            && block.address() == ptr.0
+            && self.is_plain.load(Ordering::Relaxed)
+            && stream.is_none_or(|stream| self.is_home(block, stream))
+            // Of several threads that free it, one gets it.
+            && block.change(State::LIVE, MOVING)
+        {
+            self.free_plain(id, block);
+            return Ok(());
+        }
+        self.free_slow(ptr, stream)
+    }
+
+    #[inline]
+    fn is_home(&self, block: &Block, stream: StreamId) -> bool {
+        let home = with_set(self.asker(), stream, |set| set.shard.stream == block.stream());
+        matches!(home, Some(Ok(true)))
+    }
+
+    /// Drops a block that only its home stream uses and that the caller has made `Moving`.
+    #[inline]
+    fn free_plain(&self, id: BlockId, block: &Block) {
+        if block.bytes() <= LARGEST {
+            let kept = with_set_of_shard(self.asker(), block.shard(), |set| self.keep(set, id));
+            if kept.is_some() {
+                return;
+            }
+            self.free_small_elsewhere(id, block);
+            return;
+        }
+        self.put_back(id, block);
+    }
+
+    #[inline]
+    fn keep(&self, set: &Arc<MagazineSet>, id: BlockId) {
+        let started = set.sampler.due().then(now_ns);
+        let tables = &self.arena.tables;
+        let weight = Weight::of(&tables.blocks, id);
+        let mut magazines = set.inner.lock();
+        magazines.unreported.free(weight);
+        magazines.put(tables, id);
+        let most = self.most_idle_bytes.load(Ordering::Relaxed);
+        if magazines.idle_bytes > most {
+            magazines.evict(tables, &set.shard, most);
+        } else if magazines.unreported.is_due() {
+            magazines.unreported.report(&mut set.shard.inner.lock().account);
+        }
+        drop(magazines);
+        if let Some(started) = started {
+            self.latencies.free_hits.record(now_ns().saturating_sub(started));
+        }
+    }
+
+    /// A small block of a stream this thread has no magazines for yet.
+    #[cold]
+    fn free_small_elsewhere(&self, id: BlockId, block: &Block) {
+        if self.arena.shard(block.shard()).is_some_and(|shard| shard.pool == COMMON) {
+            let name = self.marks.name(block.stream());
+            let kept =
+                with_set(self.asker(), name, |set| (set.shard.number == block.shard()).then(|| self.keep(set, id)));
+            if let Some(Ok(Some(()))) = kept {
+                return;
+            }
+        }
+        self.put_back(id, block);
+    }
+
+    /// Gives a dropped block, which the caller has made `Moving`, back to its shard.
+    #[inline]
+    fn put_back(&self, id: BlockId, block: &Block) {
+        let tables = &self.arena.tables;
+        let Some(shard) = self.arena.shard(block.shard()) else { return };
+        let weight = Weight::of(&tables.blocks, id);
+        let mut inner = shard.inner.lock();
+        inner.account.free(weight);
+        inner.account.settle(weight.allocated);
+        inner.put(tables, id);
+    }
+
+    #[cold]
+    fn free_slow(&self, ptr: DevicePtr, stream: Option<StreamId>) -> Result<()> {
+        let started = now_ns();
+        let id = self.live_block("free", ptr)?;
+        let tables = &self.arena.tables;
+        let block = tables.blocks.get(id);
+        let state = loop {
+            let state = block.state();
+            if state.kind() != Kind::Live {
+                return Err(Error::DoubleFree { attempt: "free", ptr });
+            }
+            let references = state.references();
+            if references > 1 {
+                if block.change(state, state.with_references(references - 1)) {
+                    return Ok(());
+                }
+            } else if block.change(state, MOVING) {
+                break state;
+            }
+        };
+        let home = block.stream();
+        let uses = if state.has(State::HAS_USES) {
+            locked(&self.arena.uses).remove(&id).unwrap_or_default()
+        } else {
+            Uses::new()
+        };
+        let named = stream.map(|stream| self.resolve(stream));
+        let waits = self.waits(home, named, &uses);
+        let guarded = if state.has(State::IS_GUARDED) { self.guard_free(id, home, &waits) } else { Ok(()) };
+        let name = self.marks.name(home);
+        let bytes = block.requested();
+        let event = |action| records::Event {
+            action,
+            address: ptr.0,
+            bytes,
+            stream: name.0,
+            time_ns: now_ns(),
+            ..records::Event::default()
+        };
+        self.tell(event(Action::FreeRequested));
+        let Some(shard) = self.arena.shard(block.shard()) else {
+            return Err(Error::Broken { invariant: "a block's shard exists", at: ptr.0 });
+        };
+        let weight = Weight::of(&tables.blocks, id);
+        let is_over = waits.is_empty();
+        if is_over {
+            // Told before another request can have it.
+            self.tell(event(Action::FreeCompleted));
+        }
+        {
+            let mut inner = shard.inner.lock();
+            inner.account.free(weight);
+            if is_over {
+                inner.account.settle(weight.allocated);
+                inner.put(tables, id);
+            } else {
+                inner.set_aside(tables, id, waits);
+            }
+        }
+        self.latencies.free_slow.record(now_ns().saturating_sub(started));
+        guarded
+    }
+
+    /// What has to be over, besides the home stream's work, before its next request may have a block freed now.
+    fn waits(&self, home: u32, named: Option<u32>, uses: &Uses) -> Waits {
+        let clocks = &self.arena.clocks;
+        let mut waits = Waits::new();
+        if let Some(named) = named.filter(|named| *named != home) {
+            join_wait(&mut waits, named, clocks.current(named));
+        }
+        for used in uses {
+            let component = used.component.unwrap_or_else(|| clocks.use_component(used.stream));
+            join_wait(&mut waits, used.stream, component);
+        }
+        if !waits.is_empty() {
+            let view = clocks.view(home);
+            waits.retain(|(stream, component)| !view.covers(*stream, *component));
+        }
+        waits
+    }
+
+    /// Sets a flag of a live block.
+    fn flag(&self, id: BlockId, ptr: DevicePtr, flag: u32) -> Result<()> {
+        let block = self.arena.tables.blocks.get(id);
+        loop {
+            let state = block.state();
+            if state.kind() != Kind::Live {
+                return Err(Error::DoubleFree { attempt: "record use of", ptr });
+            }
+            if block.change(state, state.with(flag)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The live block that begins at an address.
+    pub(super) fn live_block(&self, attempt: &'static str, ptr: DevicePtr) -> Result<BlockId> {
+        let tables = &self.arena.tables;
+        let id = tables.map.find(ptr.0);
+        let block = tables.blocks.get(id);
+        if id != NIL && block.address() == ptr.0 {
+            return match block.kind() {
+                Kind::Live => Ok(id),
+                _ => Err(Error::DoubleFree { attempt, ptr }),
+            };
+        }
+        Err(self.misfit(attempt, ptr))
+    }
+
+    /// Why no live block begins at an address.
+    #[cold]
+    fn misfit(&self, attempt: &'static str, ptr: DevicePtr) -> Error {
+        let blocks = &self.arena.tables.blocks;
+        let spans = locked(&self.arena.spans);
+        let Some(span) = span_of(&spans, ptr.0) else { return Error::ForeignPointer { attempt, ptr } };
+        let shards = self.arena.shards(Some(span.pool));
+        let _inners = crate::arena::Arena::lock_all(&shards);
+        let mut id = span.first;
+        while id != span.fence && id != NIL {
+            let block = blocks.get(id);
+            if (block.address()..block.end()).contains(&ptr.0) {
+                return match block.kind() {
+                    Kind::Live => Error::InteriorPointer {
+                        attempt,
+                        ptr,
+                        block: DevicePtr(block.address()),
+                        into: ptr.0 - block.address(),
+                    },
+                    _ => Error::DoubleFree { attempt, ptr },
+                };
+            }
+            id = block.next();
+        }
+        Error::ForeignPointer { attempt, ptr }
+    }
+}

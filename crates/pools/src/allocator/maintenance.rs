@@ -1,0 +1,223 @@
+//! Giving memory back: when asked, when too much is idle, and when it is in too many pieces.
+
+use std::sync::Arc;
+
+use records::Action;
+
+use super::{Allocator, Shared};
+use crate::arena::{Withdrawn, locked};
+use crate::latency::now_ns;
+use crate::shard::Shard;
+use crate::span::Source;
+use crate::{Result, fork};
+
+/// Keeps tidying up from going on for ever: after a step that tidied up, fragmentation has to fall below half the trigger,
+/// or a request to fail, before it is done again.
+#[derive(Debug, Default)]
+pub(super) struct Hysteresis {
+    /// Memory was taken since the last step's end.
+    grew: bool,
+    /// A request failed since.
+    failed: bool,
+    /// Tidied up, and fragmentation hasn't fallen since.
+    is_spent: bool,
+    pub(super) runs: u64,
+}
+
+impl Hysteresis {
+    pub(super) fn note_failure(&mut self) {
+        self.failed = true;
+    }
+
+    pub(super) fn note_growth(&mut self) {
+        self.grew = true;
+    }
+
+    /// Whether a step that ends with this fragmentation tidies up.
+    fn is_due(&mut self, percent: f64, trigger: f64) -> bool {
+        if percent < trigger / 2.0 {
+            self.is_spent = false;
+        }
+        let wanted = self.failed || (self.grew && !self.is_spent);
+        (self.failed, self.grew) = (false, false);
+        let due = wanted && percent >= trigger;
+        if due {
+            self.is_spent = true;
+            self.runs += 1;
+        }
+        due
+    }
+}
+
+impl Allocator {
+    /// Gives idle memory back to the device until at most `keep_bytes` are held, or nothing more is idle. Returns the
+    /// bytes given back. May wait for the device: what it may still be working on can't go.
+    ///
+    /// # Errors
+    /// [`Error::Forked`](crate::Error::Forked), and what the device says; what it refuses stays usable.
+    pub fn trim(&self, keep_bytes: u64) -> Result<u64> {
+        self.0.check_process()?;
+        self.0.trim(keep_bytes)
+    }
+
+    /// A step has ended: figures are brought together, guards checked, and memory is given back where more than the cached
+    /// limit is idle, or where it lies in too many pieces and a request failed or memory was taken in this step.
+    ///
+    /// # Errors
+    /// [`Error::Forked`](crate::Error::Forked); [`Error::Guard`](crate::Error::Guard) if a block was written beyond its
+    /// end; what the device says.
+    pub fn step(&self) -> Result<()> {
+        let shared = &*self.0;
+        shared.check_process()?;
+        for set in shared.arena.sets() {
+            set.report();
+        }
+        shared.update_most_idle();
+        shared.tell(records::Event { action: Action::Step, time_ns: now_ns(), ..records::Event::default() });
+        shared.arena.compact();
+        shared.tidy_up()?;
+        if shared.settings.guard { shared.check_all_guards() } else { Ok(()) }
+    }
+}
+
+impl Shared {
+    pub(super) fn note_growth(&self, shard: &Shard) {
+        locked(&self.hysteresis).note_growth();
+        self.update_most_idle();
+        let newest = {
+            let spans = locked(&self.arena.spans);
+            spans.values().filter(|span| span.pool == shard.pool).map(|span| (span.base, span.bytes)).next_back()
+        };
+        if let Some((address, bytes)) = newest {
+            let action = if self.supply.is_range() { Action::SegmentMap } else { Action::SegmentAlloc };
+            self.tell(records::Event {
+                action,
+                address,
+                bytes,
+                stream: self.marks.name(shard.stream).0,
+                time_ns: now_ns(),
+                ..records::Event::default()
+            });
+        }
+    }
+
+    pub(super) fn trim(&self, keep_bytes: u64) -> Result<u64> {
+        self.arena.flush(None);
+        self.marks.poll(&*self.supply.device, &self.arena.clocks);
+        for shard in self.arena.shards(None) {
+            self.arena.review(&shard);
+        }
+        let excess = self.supply.reserved().saturating_sub(keep_bytes);
+        if excess == 0 {
+            return Ok(0);
+        }
+        let mut went = self.release_idle(excess)?;
+        if went < excess && self.supply.reserved() > keep_bytes {
+            // What is left may be mapped memory whose uses nobody has seen finish.
+            self.see_all_finish()?;
+            went += self.release_idle(excess - went)?;
+        }
+        Ok(went)
+    }
+
+    /// Waits for the device.
+    fn see_all_finish(&self) -> Result<()> {
+        for shard in self.arena.shards(None) {
+            shard.inner.lock().note_request(self.arena.clocks.current(shard.stream));
+        }
+        let notice = self.arena.clocks.begin_synchronize_device();
+        self.supply.device.synchronize()?;
+        self.arena.clocks.commit(notice);
+        for shard in self.arena.shards(None) {
+            self.arena.review(&shard);
+        }
+        Ok(())
+    }
+
+    /// Gives back about `bytes` bytes of memory that nothing uses: whole segments, whose release waits for the device by
+    /// itself, and the ends of ranges as far as the host has seen their uses finish.
+    pub(super) fn release_idle(&self, bytes: u64) -> Result<u64> {
+        let is_range = self.supply.is_range();
+        let withdrawn = self.arena.withdraw(None, bytes, |_, is_seen| is_seen || !is_range);
+        self.give_back(withdrawn)
+    }
+
+    fn give_back(&self, withdrawn: Vec<Withdrawn>) -> Result<u64> {
+        if withdrawn.is_empty() {
+            return Ok(0);
+        }
+        for piece in &withdrawn {
+            let action = match piece.source {
+                Source::Plain { .. } => Action::SegmentFree,
+                Source::Handles(_) => Action::SegmentUnmap,
+            };
+            let (address, bytes) = (piece.base, piece.bytes);
+            self.forget_poison(address, bytes);
+            self.tell(records::Event { action, address, bytes, time_ns: now_ns(), ..records::Event::default() });
+        }
+        let heir = |pool: u16| -> Result<Arc<Shard>> {
+            let stream = self.resolve(device::StreamId::DEFAULT);
+            self.arena.shard_of(stream, pool)
+        };
+        let (bytes, refused) = self.supply.release(&self.arena, withdrawn, &heir);
+        self.update_most_idle();
+        match refused {
+            Some(error) => Err(error),
+            None => Ok(bytes),
+        }
+    }
+
+    fn tidy_up(&self) -> Result<()> {
+        let active: i64 = self.arena.shards(None).iter().map(|shard| shard.inner.lock().account.active.current).sum();
+        let idle = self.supply.reserved().saturating_sub(active.max(0) as u64);
+        let total = self.supply.device.info().total_bytes;
+        let limit = (u128::from(total) * u128::from(self.settings.cached_limit_percent) / 100) as u64;
+        if idle > limit {
+            self.release_idle(idle - limit)?;
+        }
+        let (largest, free) = self.free_figures();
+        if free < self.settings.defragment_floor_bytes {
+            return Ok(());
+        }
+        let percent = records::fragmentation_percent(largest, free);
+        if locked(&self.hysteresis).is_due(percent, f64::from(self.settings.defragment_percent)) {
+            // Small pieces go back to the device; the next requests fit what they need.
+            self.arena.flush(None);
+            self.release_idle(free)?;
+        }
+        Ok(())
+    }
+
+    /// The largest free block and all free bytes.
+    pub(super) fn free_figures(&self) -> (u64, u64) {
+        let blocks = &self.arena.tables.blocks;
+        self.arena.shards(None).iter().fold((0, 0), |(largest, free), shard| {
+            let inner = shard.inner.lock();
+            (largest.max(inner.bins().largest(blocks)), free + inner.free_bytes)
+        })
+    }
+
+    /// Ends the allocator: everything goes back to the device, live or not.
+    pub(super) fn close(&self) {
+        debug_assert_eq!(self.forks, fork::forks());
+        for set in self.arena.sets() {
+            self.arena.remove_set(&set);
+        }
+        let device = &*self.supply.device;
+        // A device that is gone refuses everything; then there is nothing to give back either.
+        let has_finished = device.synchronize().is_ok();
+        if has_finished && self.settings.guard {
+            self.report_guards();
+        }
+        self.marks.close(device);
+        let spans = std::mem::take(&mut *locked(&self.arena.spans));
+        if !has_finished && self.supply.is_range() {
+            return;
+        }
+        for span in spans.into_values() {
+            let (pool, base, bytes) = (span.pool, span.base, span.bytes);
+            self.supply.drop_span(&Withdrawn { pool, base, bytes, source: span.source });
+        }
+        self.supply.close();
+    }
+}

@@ -1,0 +1,459 @@
+//! One arena for all streams of a device: its blocks, runs of blocks, shards and magazines, and who may have what.
+//!
+//! Locks are taken in this order: sets, spans, a set, shards by number, uses, tables, clocks. No driver call is made and no user code
+//! runs under any of them.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use crate::block::{BlockId, Blocks, GRANULE, Kind, NIL, State};
+use crate::clocks::Clocks;
+use crate::lock::Guard;
+use crate::magazine::MagazineSet;
+use crate::page_map::PageMap;
+use crate::settings::HandOver;
+use crate::shard::{Inner, Shard, Tables, Waits};
+use crate::span::{Source, Span, Spans};
+use crate::sync::{AtomicU64, Ordering};
+use crate::{Error, Result};
+
+/// Shards of one arena, at most: streams times pools.
+const MOST_SHARDS: usize = SHARD_CHUNK * 1024;
+const SHARD_CHUNK: usize = 256;
+
+/// A use of a block by a stream that isn't its home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Use {
+    pub(crate) stream: u32,
+    /// Up to where, if it is over; else up to the free.
+    pub(crate) component: Option<u64>,
+}
+
+pub(crate) type Uses = SmallVec<[Use; 2]>;
+
+/// Places for shards.
+type ShardChunk = Box<[OnceLock<Arc<Shard>>]>;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    pub(crate) tables: Tables,
+    pub(crate) clocks: Clocks,
+    pub(crate) spans: Mutex<Spans>,
+    pub(crate) uses: Mutex<HashMap<BlockId, Uses>>,
+    hand_over: HandOver,
+    shards: Box<[OnceLock<ShardChunk>]>,
+    keys: RwLock<HashMap<(u32, u16), Arc<Shard>>>,
+    sets: Mutex<Vec<Arc<MagazineSet>>>,
+    /// Of sets whose threads ended.
+    gone_hits: AtomicU64,
+    gone_misses: AtomicU64,
+}
+
+/// Locks a mutex whose holder may have panicked: what it protects is changed in single steps.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Arena {
+    pub(crate) fn new(clocks: Clocks, hand_over: HandOver) -> Self {
+        Self {
+            tables: Tables { blocks: Blocks::new(), map: PageMap::new() },
+            clocks,
+            spans: Mutex::default(),
+            uses: Mutex::default(),
+            hand_over,
+            shards: (0..MOST_SHARDS / SHARD_CHUNK).map(|_| OnceLock::new()).collect(),
+            keys: RwLock::default(),
+            sets: Mutex::default(),
+            gone_hits: AtomicU64::new(0),
+            gone_misses: AtomicU64::new(0),
+        }
+    }
+
+    /// The shard with this number.
+    #[inline]
+    pub(crate) fn shard(&self, number: u32) -> Option<&Arc<Shard>> {
+        let chunk = self.shards.get(number as usize / SHARD_CHUNK)?.get()?;
+        chunk[number as usize % SHARD_CHUNK].get()
+    }
+
+    /// The shard of a stream in a pool, made if need be.
+    pub(crate) fn shard_of(&self, stream: u32, pool: u16) -> Result<Arc<Shard>> {
+        let known = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(&(stream, pool)).cloned();
+        if let Some(shard) = known {
+            return Ok(shard);
+        }
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shard) = keys.get(&(stream, pool)) {
+            return Ok(Arc::clone(shard));
+        }
+        let number = keys.len();
+        let full = Error::TooMany { what: "stream", most: MOST_SHARDS as u64 };
+        let Some(chunk) = self.shards.get(number / SHARD_CHUNK) else { return Err(full) };
+        let chunk = chunk.get_or_init(|| (0..SHARD_CHUNK).map(|_| OnceLock::new()).collect());
+        let shard = chunk[number % SHARD_CHUNK].get_or_init(|| {
+            let clocks = (self.hand_over == HandOver::All).then(|| self.clocks.clone());
+            Arc::new(Shard::new(number as u32, stream, pool, clocks))
+        });
+        keys.insert((stream, pool), Arc::clone(shard));
+        Ok(Arc::clone(shard))
+    }
+
+    /// All shards, of one pool or of all, by number.
+    pub(crate) fn shards(&self, pool: Option<u16>) -> Vec<Arc<Shard>> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        let mut shards: Vec<_> =
+            keys.values().filter(|shard| pool.is_none_or(|pool| shard.pool == pool)).cloned().collect();
+        shards.sort_unstable_by_key(|shard| shard.number);
+        shards
+    }
+
+    pub(crate) fn add_set(&self, set: &Arc<MagazineSet>) {
+        locked(&self.sets).push(Arc::clone(set));
+    }
+
+    /// Forgets a set whose thread ended; its blocks go to its shard.
+    pub(crate) fn remove_set(&self, set: &Arc<MagazineSet>) {
+        let mut sets = locked(&self.sets);
+        let before = sets.len();
+        sets.retain(|other| !Arc::ptr_eq(other, set));
+        if sets.len() == before {
+            return;
+        }
+        let (hits, misses) = set.close(&self.tables);
+        self.gone_hits.fetch_add(hits, Ordering::Relaxed);
+        self.gone_misses.fetch_add(misses, Ordering::Relaxed);
+    }
+
+    /// Requests that magazines of ended threads answered, and passed on.
+    pub(crate) fn gone_hits(&self) -> (u64, u64) {
+        (self.gone_hits.load(Ordering::Relaxed), self.gone_misses.load(Ordering::Relaxed))
+    }
+
+    /// Gives back nodes of the table of addresses that hold nothing any more, once there are many.
+    pub(crate) fn compact(&self) {
+        /// 16 MiB of them.
+        const MANY: usize = 1 << 16;
+        if self.tables.map.nodes_in_use() < MANY {
+            return;
+        }
+        let spans = locked(&self.spans);
+        let shards = self.shards(None);
+        let _inners = Self::lock_all(&shards);
+        for span in spans.values() {
+            self.tables.map.compact(span.base, span.bytes);
+        }
+    }
+
+    /// Visits all shards without taking host memory.
+    pub(crate) fn for_each_shard(&self, mut visit: impl FnMut(&Shard)) {
+        let numbers = 0..self.keys.read().unwrap_or_else(PoisonError::into_inner).len();
+        for shard in numbers.filter_map(|number| self.shard(number as u32)) {
+            visit(shard);
+        }
+    }
+
+    pub(crate) fn sets(&self) -> Vec<Arc<MagazineSet>> {
+        locked(&self.sets).clone()
+    }
+
+    pub(crate) fn set_count(&self) -> usize {
+        locked(&self.sets).len()
+    }
+
+    /// Empties magazines, those of one shard or all. Returns the bytes that came back.
+    pub(crate) fn flush(&self, shard: Option<u32>) -> u64 {
+        let sets = self.sets();
+        let wanted = sets.iter().filter(|set| shard.is_none_or(|number| set.shard.number == number));
+        wanted.map(|set| set.flush(&self.tables)).sum()
+    }
+
+    /// Puts pending blocks of a shard that nothing uses any more into its bins. True if any was.
+    pub(crate) fn review(&self, shard: &Shard) -> bool {
+        let knowledge = self.clocks.knowledge(shard.stream);
+        let mut inner = shard.inner.lock();
+        if inner.pending.is_empty() || inner.reviewed == knowledge + 1 {
+            return false;
+        }
+        let view = self.clocks.view(shard.stream);
+        inner.reviewed = view.knowledge() + 1;
+        inner.review(&self.tables, |stream, component| view.covers(stream, component))
+    }
+
+    /// Locks these shards, which are in the order of their numbers.
+    pub(crate) fn lock_all<'a>(shards: &'a [Arc<Shard>]) -> Vec<Guard<'a, Inner>> {
+        shards.iter().map(|shard| shard.inner.lock()).collect()
+    }
+
+    /// Lets a shard have free blocks of other shards of its pool, as far as its stream is ordered behind them, so that it
+    /// has a free block of `bytes`. Of all runs of neighbours that would do, the smallest is taken, and no more of it than
+    /// is needed. True if there was one.
+    pub(crate) fn hand_over(&self, taker: &Shard, bytes: u64) -> bool {
+        if self.hand_over == HandOver::Off {
+            return false;
+        }
+        let spans = locked(&self.spans);
+        let shards = self.shards(Some(taker.pool));
+        if shards.len() < 2 {
+            return false;
+        }
+        let mut inners = Self::lock_all(&shards);
+        let place = |number: u32| shards.binary_search_by_key(&number, |shard| shard.number).ok();
+        let Some(taker_at) = place(taker.number) else { return false };
+        let view = self.clocks.view(taker.stream);
+        let blocks = &self.tables.blocks;
+        let may_have = |id: BlockId, inners: &[Guard<'_, Inner>]| {
+            let block = blocks.get(id);
+            block.kind() == Kind::Free
+                && place(block.shard()).is_some_and(|at| {
+                    at == taker_at
+                        || inners[at]
+                            .leaves_at(block.freed_at())
+                            .is_some_and(|component| view.covers(shards[at].stream, component))
+                })
+        };
+        // The smallest run of neighbours with enough bytes.
+        let mut best: Option<(u64, BlockId)> = None;
+        for span in spans.values().filter(|span| span.pool == taker.pool) {
+            let (mut run, mut start, mut id) = (0, NIL, span.first);
+            while id != NIL {
+                if id != span.fence && may_have(id, &inners) {
+                    start = if run == 0 { id } else { start };
+                    run += blocks.get(id).bytes();
+                } else {
+                    if run >= bytes && best.is_none_or(|(least, _)| run < least) {
+                        best = Some((run, start));
+                    }
+                    run = 0;
+                }
+                id = if id == span.fence { NIL } else { blocks.get(id).next() };
+            }
+        }
+        let Some((_, mut id)) = best else { return false };
+        let mut missing = bytes;
+        while missing > 0 {
+            let block = blocks.get(id);
+            let has = block.bytes();
+            let next = block.next();
+            let Some(at) = place(block.shard()) else { return false };
+            if at != taker_at {
+                let Some(ceded) = inners[at].cede(&self.tables, id, missing.min(has)) else { return false };
+                inners[taker_at].adopt(&self.tables, ceded);
+            }
+            missing = missing.saturating_sub(has);
+            id = next;
+        }
+        true
+    }
+
+    /// Makes new memory `[base, base + bytes)` a free block of a shard. What touches other memory of the pool that was mapped
+    /// joins with it; separate reservations never do. With `waits` it is pending until they are over.
+    ///
+    /// # Errors
+    /// When tables are full; nothing has changed then.
+    pub(crate) fn publish(&self, shard: &Shard, base: u64, bytes: u64, source: Source, waits: Waits) -> Result<()> {
+        let most = u64::from(u32::MAX);
+        if !self.tables.blocks.grow(4096) {
+            return Err(Error::TooMany { what: "block", most });
+        }
+        self.tables.map.cover(base, bytes);
+        let mut numbers = Vec::with_capacity(2);
+        self.tables.blocks.refill(&mut numbers, 2);
+        let [block_id, fence_id] = numbers[..] else { return Err(Error::TooMany { what: "block", most }) };
+        let blocks = &self.tables.blocks;
+
+        let mut spans = locked(&self.spans);
+        let shards = self.shards(Some(shard.pool));
+        let mut inners = Self::lock_all(&shards);
+        let Ok(at) = shards.binary_search_by_key(&shard.number, |shard| shard.number) else {
+            return Err(Error::Broken {
+                invariant: "a shard is among the shards of its pool",
+                at: u64::from(shard.number),
+            });
+        };
+        let (block, fence) = (blocks.get(block_id), blocks.get(fence_id));
+        block.set_address(base);
+        block.set_bytes(bytes);
+        block.set_shard(shard.number);
+        block.set_prev(NIL);
+        block.set_next(fence_id);
+        fence.set_address(base + bytes);
+        fence.set_bytes(0);
+        fence.set_state(State::of(Kind::Fence));
+        fence.set_prev(block_id);
+        fence.set_next(NIL);
+        let mut span = Span { base, bytes, first: block_id, fence: fence_id, pool: shard.pool, source };
+        if let Source::Handles(_) = span.source {
+            if let Some(left) = touching(&mut spans, shard.pool, base, true) {
+                span = self.join_spans(left, span);
+            }
+            if let Some(right) = touching(&mut spans, shard.pool, span.end(), false) {
+                span = self.join_spans(span, right);
+            }
+        }
+        spans.insert(span.base, span);
+        if waits.is_empty() {
+            inners[at].put(&self.tables, block_id);
+        } else {
+            inners[at].account.unsettle(bytes);
+            inners[at].set_aside(&self.tables, block_id, waits);
+        }
+        Ok(())
+    }
+
+    /// Makes one span of two that touch. All shards of the pool are locked.
+    fn join_spans(&self, left: Span, right: Span) -> Span {
+        let blocks = &self.tables.blocks;
+        let last = blocks.get(left.fence).prev();
+        blocks.get(last).set_next(right.first);
+        blocks.get(right.first).set_prev(last);
+        blocks.get(left.fence).set_state(State::of(Kind::Vacant));
+        blocks.give_back(&mut vec![left.fence], 0);
+        let mut span = Span { bytes: left.bytes + right.bytes, fence: right.fence, ..left };
+        if let (Source::Handles(handles), Source::Handles(more)) = (&mut span.source, right.source) {
+            handles.extend(more);
+        }
+        span
+    }
+
+    /// Takes free memory out of the arena, so that it can be given back to the device: whole segments, and handles at the end
+    /// of a range that hold nothing but one free block. `may_go` is asked for each with its bytes and whether the host has
+    /// seen all its uses finish; at most `most_bytes` go, or a little more, since pieces go whole.
+    pub(crate) fn withdraw(
+        &self,
+        pool: Option<u16>,
+        most_bytes: u64,
+        mut may_go: impl FnMut(u64, bool) -> bool,
+    ) -> Vec<Withdrawn> {
+        let mut gone = Vec::new();
+        let mut bytes_gone = 0;
+        let mut spans = locked(&self.spans);
+        let shards = self.shards(None);
+        let mut inners = Self::lock_all(&shards);
+        let blocks = &self.tables.blocks;
+        let bases: Vec<u64> = spans.values().filter(|s| pool.is_none_or(|p| s.pool == p)).map(|s| s.base).collect();
+        for base in bases {
+            if bytes_gone >= most_bytes {
+                break;
+            }
+            let Some(span) = spans.get_mut(&base) else { continue };
+            let is_plain = matches!(span.source, Source::Plain { .. });
+            let is_seen = |id: BlockId, inners: &[Guard<'_, Inner>]| {
+                let block = blocks.get(id);
+                let at = shards.binary_search_by_key(&block.shard(), |shard| shard.number).ok()?;
+                let component = inners[at].leaves_at(block.freed_at())?;
+                self.clocks.seen(shards[at].stream, component).then_some(())
+            };
+            // Free blocks at the end, of whichever shards.
+            let (mut tail, mut all_seen, mut id) = (NIL, true, blocks.get(span.fence).prev());
+            while id != NIL && blocks.get(id).kind() == Kind::Free {
+                let seen = is_seen(id, &inners).is_some();
+                if !seen && !is_plain {
+                    break;
+                }
+                all_seen &= seen;
+                tail = id;
+                id = blocks.get(id).prev();
+            }
+            if tail == NIL || (is_plain && tail != span.first) {
+                continue;
+            }
+            let Ok(at) = shards.binary_search_by_key(&blocks.get(tail).shard(), |shard| shard.number) else { continue };
+            // The host has seen their uses finish, or they leave the arena for good: one shard may have them all.
+            while blocks.get(tail).next() != span.fence {
+                let next = blocks.get(tail).next();
+                let place = shards.binary_search_by_key(&blocks.get(next).shard(), |shard| shard.number);
+                let Ok(place) = place else { break };
+                inners[place].withdraw(&self.tables, next);
+                inners[at].adopt(&self.tables, next);
+            }
+            let is_seen = all_seen;
+            let block = blocks.get(tail);
+            match &mut span.source {
+                Source::Plain { bytes, .. } => {
+                    let bytes = *bytes;
+                    if !may_go(bytes, is_seen) {
+                        continue;
+                    }
+                    bytes_gone += bytes;
+                    let source = span.source.clone();
+                    gone.push(Withdrawn { pool: span.pool, base, bytes: span.bytes, source });
+                }
+                Source::Handles(handles) => {
+                    let whole = handles.iter().rev().take_while(|mapped| mapped.at >= block.address()).count();
+                    let mut first = handles.len();
+                    let mut bytes = 0;
+                    while first > handles.len() - whole && bytes_gone + bytes < most_bytes {
+                        first -= 1;
+                        bytes += handles[first].bytes;
+                    }
+                    if bytes == 0 || !may_go(bytes, is_seen) {
+                        continue;
+                    }
+                    let released = handles.split_off(first);
+                    bytes_gone += bytes;
+                    let base = released.first().map_or(0, |mapped| mapped.at);
+                    gone.push(Withdrawn { pool: span.pool, base, bytes, source: Source::Handles(released) });
+                }
+            }
+            let Some(cut) = gone.last().map(|gone| gone.base) else { continue };
+            inners[at].withdraw(&self.tables, tail);
+            if self.tables.map.find(block.address()) == tail && cut <= block.address() {
+                self.tables.map.remove(block.address(), tail);
+            }
+            if cut > block.address() {
+                // The block stays with what is left of it.
+                block.set_bytes(cut - block.address());
+                blocks.get(span.fence).set_address(cut);
+                span.bytes = cut - span.base;
+                inners[at].put_freed_at(&self.tables, tail, block.freed_at());
+                continue;
+            }
+            let before = block.prev();
+            let fence = span.fence;
+            if before == NIL {
+                block.set_state(State::of(Kind::Vacant));
+                blocks.get(fence).set_state(State::of(Kind::Vacant));
+                blocks.give_back(&mut vec![tail, fence], 0);
+                spans.remove(&base);
+            } else {
+                blocks.get(before).set_next(fence);
+                blocks.get(fence).set_prev(before);
+                blocks.get(fence).set_address(cut);
+                span.bytes = cut - span.base;
+                block.set_state(State::of(Kind::Vacant));
+                blocks.give_back(&mut vec![tail], 0);
+            }
+        }
+        for withdrawn in &gone {
+            self.tables.map.compact(withdrawn.base, withdrawn.bytes);
+        }
+        gone
+    }
+}
+
+/// Takes out the mapped span of this pool that ends (`is_left`) or begins at an address.
+fn touching(spans: &mut Spans, pool: u16, at: u64, is_left: bool) -> Option<Span> {
+    let found = match is_left {
+        true => spans.range(..at).next_back().filter(|(_, span)| span.end() == at),
+        false => spans.get_key_value(&at),
+    };
+    let base = found
+        .filter(|(_, span)| span.pool == pool && matches!(span.source, Source::Handles(_)))
+        .map(|(base, _)| *base)?;
+    spans.remove(&base)
+}
+
+/// Memory on its way from the arena to the device.
+#[derive(Clone, Debug)]
+pub(crate) struct Withdrawn {
+    pub(crate) pool: u16,
+    pub(crate) base: u64,
+    pub(crate) bytes: u64,
+    pub(crate) source: Source,
+}
+
+const _: () = assert!(GRANULE.is_power_of_two());

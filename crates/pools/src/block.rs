@@ -1,0 +1,260 @@
+//! What is known about each block: one cache line a block, in a table that only grows.
+//!
+//! All fields are atomics, read and written relaxed, so that the table is shared without unsafe code. Who may write
+//! them is a matter of the lock of the block's shard; the exceptions (`state` and the links between shards) are told at
+//! `Shard`.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::{Precision, Tag, Tier};
+
+/// Sizes and addresses of blocks are multiples of this many bytes.
+pub(crate) const GRANULE: u64 = 512;
+
+/// A block by its number. 0 is none.
+pub(crate) type BlockId = u32;
+/// No block.
+pub(crate) const NIL: BlockId = 0;
+
+const CHUNK_BITS: u32 = if cfg!(miri) { 8 } else { 14 };
+const CHUNK: usize = 1 << CHUNK_BITS;
+/// 16 million blocks.
+const CHUNKS: usize = 1024;
+
+/// What a block is, in the low bits of its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    /// The number belongs to no block.
+    Vacant = 0,
+    /// In its shard's bins.
+    Free = 1,
+    /// Handed out.
+    Live = 2,
+    /// In a magazine.
+    Cached = 3,
+    /// Freed by the host; work on other streams may still use it.
+    Pending = 4,
+    /// The end of a run of blocks; has no bytes.
+    Fence = 5,
+    /// On its way from one of the above to another, by the thread that set it.
+    Moving = 6,
+}
+
+/// A block's state in one word: its kind, flags, and the references to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State(pub(crate) u32);
+
+impl State {
+    const KIND: u32 = 0xf;
+    /// Other streams have been recorded as users.
+    pub(crate) const HAS_USES: u32 = 1 << 4;
+    /// A red zone follows the bytes asked for.
+    pub(crate) const IS_GUARDED: u32 = 1 << 5;
+    const REFERENCE: u32 = 1 << 8;
+    pub(crate) const MAX_REFERENCES: u32 = (1 << 24) - 1;
+
+    /// A block with one reference and no flags, as most are.
+    pub(crate) const LIVE: State = State(Kind::Live as u32 | Self::REFERENCE);
+
+    pub(crate) const fn of(kind: Kind) -> State {
+        State(kind as u32)
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        match self.0 & Self::KIND {
+            1 => Kind::Free,
+            2 => Kind::Live,
+            3 => Kind::Cached,
+            4 => Kind::Pending,
+            5 => Kind::Fence,
+            6 => Kind::Moving,
+            _ => Kind::Vacant,
+        }
+    }
+
+    pub(crate) fn has(self, flag: u32) -> bool {
+        self.0 & flag != 0
+    }
+
+    pub(crate) fn with(self, flag: u32) -> State {
+        State(self.0 | flag)
+    }
+
+    pub(crate) fn references(self) -> u32 {
+        self.0 >> 8
+    }
+
+    pub(crate) fn with_references(self, references: u32) -> State {
+        State(self.0 & (Self::REFERENCE - 1) | references << 8)
+    }
+}
+
+/// A tag in one word.
+pub(crate) fn pack_tag(tag: Tag) -> u64 {
+    u64::from(tag.tier as u8)
+        | u64::from(tag.precision as u8) << 8
+        | u64::from(tag.op.min(u32::from(u16::MAX))) << 16
+        | u64::from(tag.owner) << 32
+}
+
+/// The tag of a word.
+pub(crate) fn unpack_tag(word: u64) -> Tag {
+    Tag {
+        tier: Tier::ALL.get((word & 0xff) as usize).copied().unwrap_or_default(),
+        precision: Precision::ALL.get((word >> 8 & 0xff) as usize).copied().unwrap_or_default(),
+        op: (word >> 16 & 0xffff) as u32,
+        owner: (word >> 32) as u32,
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Block {
+    address: AtomicU64,
+    bytes: AtomicU64,
+    /// Of a free block: when it was freed, as its shard counts.
+    freed_at: AtomicU64,
+    tag: AtomicU64,
+    /// Bytes at the end that nobody asked for.
+    pad: AtomicU32,
+    /// Neighbours by address.
+    prev: AtomicU32,
+    next: AtomicU32,
+    /// Neighbours in a list of the shard or of a magazine.
+    link_prev: AtomicU32,
+    link_next: AtomicU32,
+    state: AtomicU32,
+    shard: AtomicU32,
+    /// The home stream, by its number among the clocks.
+    stream: AtomicU32,
+}
+
+macro_rules! fields {
+    ($($get:ident $set:ident: $type:ty),*) => {
+        $(
+            #[inline]
+            pub(crate) fn $get(&self) -> $type {
+                self.$get.load(Ordering::Relaxed)
+            }
+
+            #[inline]
+            pub(crate) fn $set(&self, value: $type) {
+                self.$get.store(value, Ordering::Relaxed);
+            }
+        )*
+    };
+}
+
+impl Block {
+    fields! {
+        address set_address: u64, bytes set_bytes: u64, freed_at set_freed_at: u64, tag set_tag: u64,
+        pad set_pad: u32, prev set_prev: u32, next set_next: u32,
+        link_prev set_link_prev: u32, link_next set_link_next: u32, shard set_shard: u32, stream set_stream: u32
+    }
+
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        State(self.state.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn set_state(&self, state: State) {
+        self.state.store(state.0, Ordering::Relaxed);
+    }
+
+    /// Changes the state in one step if it is still `from`: of several threads that free one block, one succeeds.
+    /// Acquire and release, so that the one that takes a block over sees what the one before wrote about it.
+    #[inline]
+    pub(crate) fn change(&self, from: State, to: State) -> bool {
+        self.state.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    pub(crate) fn kind(&self) -> Kind {
+        self.state().kind()
+    }
+
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.address() + self.bytes()
+    }
+
+    #[inline]
+    pub(crate) fn requested(&self) -> u64 {
+        self.bytes().saturating_sub(u64::from(self.pad()))
+    }
+}
+
+/// All blocks of an allocator.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    chunks: Box<[OnceLock<Box<[Block]>>]>,
+    spare: Mutex<Spare>,
+    /// Stands for numbers that were never given out.
+    none: Block,
+}
+
+#[derive(Debug, Default)]
+struct Spare {
+    numbers: Vec<BlockId>,
+    chunks: usize,
+}
+
+impl Blocks {
+    pub(crate) fn new() -> Self {
+        Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(), spare: Mutex::default(), none: Block::default() }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: BlockId) -> &Block {
+        match self.chunks.get(id as usize >> CHUNK_BITS).and_then(OnceLock::get) {
+            Some(chunk) => &chunk[id as usize & (CHUNK - 1)],
+            None => &self.none,
+        }
+    }
+
+    /// Moves up to `want` unused numbers to `to`. Never allocates host memory; see [`grow`](Self::grow).
+    pub(crate) fn refill(&self, to: &mut Vec<BlockId>, want: usize) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = spare.numbers.len().saturating_sub(want.min(to.capacity() - to.len()));
+        to.extend(spare.numbers.drain(from..));
+    }
+
+    /// Takes back numbers beyond the first `keep` of `from`.
+    pub(crate) fn give_back(&self, from: &mut Vec<BlockId>, keep: usize) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.numbers.extend(from.drain(keep.min(from.len())..));
+    }
+
+    /// Makes sure that at least `want` unused numbers are there. Allocates host memory. False: there are no more.
+    pub(crate) fn grow(&self, want: usize) -> bool {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        while spare.numbers.len() < want {
+            let index = spare.chunks;
+            let Some(chunk) = self.chunks.get(index) else { return false };
+            chunk.get_or_init(|| (0..CHUNK).map(|_| Block::default()).collect());
+            spare.chunks += 1;
+            let first = index * CHUNK;
+            // Room for all numbers there are, so that giving back never allocates. The lowest number comes out first.
+            let old = std::mem::replace(&mut spare.numbers, Vec::with_capacity((index + 1) * CHUNK));
+            spare.numbers.extend((first.max(1)..first + CHUNK).rev().map(|number| number as BlockId));
+            spare.numbers.extend(old);
+        }
+        true
+    }
+
+    /// Every number that was ever given out may be below this one.
+    pub(crate) fn end(&self) -> BlockId {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        (spare.chunks * CHUNK) as BlockId
+    }
+
+    /// Bytes of host memory held.
+    pub(crate) fn host_bytes(&self) -> u64 {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        (spare.chunks * CHUNK * size_of::<Block>() + spare.numbers.capacity() * 4) as u64
+    }
+}

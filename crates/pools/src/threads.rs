@@ -1,0 +1,125 @@
+//! What each thread keeps at hand: for each allocator and stream it works with, a set of magazines.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use device::StreamId;
+
+use crate::Result;
+use crate::arena::Arena;
+use crate::fork;
+use crate::magazine::MagazineSet;
+use crate::pool::COMMON;
+
+/// A set and what it is found by.
+struct Entry {
+    allocator: u64,
+    id: StreamId,
+    /// The clocks' generation when the stream's id was looked up.
+    generation: u64,
+    set: Arc<MagazineSet>,
+    arena: Arc<Arena>,
+    forks: u32,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // In a forked child a thread that doesn't exist there may hold any lock.
+        if self.forks == fork::forks() {
+            self.arena.remove_set(&self.set);
+        }
+    }
+}
+
+struct Local {
+    entries: Vec<Entry>,
+    /// The one used last.
+    last: usize,
+}
+
+thread_local! {
+    static LOCAL: RefCell<Local> = const { RefCell::new(Local { entries: Vec::new(), last: 0 }) };
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) allocator: u64,
+    pub(crate) arena: &'a Arc<Arena>,
+    pub(crate) forks: u32,
+}
+
+impl Local {
+    #[inline]
+    fn by_stream(&mut self, asker: Asker<'_>, id: StreamId) -> Result<&Arc<MagazineSet>> {
+        let generation = asker.arena.clocks.generation();
+        let fits =
+            |entry: &Entry| entry.allocator == asker.allocator && entry.id == id && entry.generation == generation;
+        if !self.entries.get(self.last).is_some_and(fits) {
+            self.last = match self.entries.iter().position(fits) {
+                Some(at) => at,
+                None => self.add(asker, id, generation)?,
+            };
+        }
+        Ok(&self.entries[self.last].set)
+    }
+
+    #[cold]
+    fn add(&mut self, asker: Asker<'_>, id: StreamId, generation: u64) -> Result<usize> {
+        let stream = asker.arena.clocks.resolve(id);
+        // Those of allocators that are gone, and those whose stream is another one now.
+        self.entries.retain_mut(|entry| {
+            if entry.allocator != asker.allocator {
+                return Arc::strong_count(&entry.arena) > 1;
+            }
+            if entry.generation != generation {
+                if asker.arena.clocks.resolve(entry.id) != entry.set.shard.stream {
+                    return false;
+                }
+                entry.generation = generation;
+            }
+            true
+        });
+        let known = |entry: &Entry| entry.allocator == asker.allocator && entry.set.shard.stream == stream;
+        if let Some(at) = self.entries.iter().position(known) {
+            return Ok(at);
+        }
+        let set = Arc::new(MagazineSet::new(asker.arena.shard_of(stream, COMMON)?));
+        asker.arena.add_set(&set);
+        let arena = Arc::clone(asker.arena);
+        self.entries.push(Entry { allocator: asker.allocator, id, generation, set, arena, forks: asker.forks });
+        Ok(self.entries.len() - 1)
+    }
+
+    #[inline]
+    fn by_shard(&mut self, asker: Asker<'_>, shard: u32) -> Option<&Arc<MagazineSet>> {
+        let fits = |entry: &Entry| entry.allocator == asker.allocator && entry.set.shard.number == shard;
+        if !self.entries.get(self.last).is_some_and(fits) {
+            self.last = self.entries.iter().position(fits)?;
+        }
+        Some(&self.entries[self.last].set)
+    }
+}
+
+/// Calls `work` with this thread's set for a stream, made if need be. `None` while the thread ends.
+#[inline]
+pub(crate) fn with_set<R>(
+    asker: Asker<'_>,
+    stream: StreamId,
+    work: impl FnOnce(&Arc<MagazineSet>) -> R,
+) -> Option<Result<R>> {
+    LOCAL
+        .try_with(|local| local.try_borrow_mut().ok().map(|mut local| local.by_stream(asker, stream).map(work)))
+        .ok()
+        .flatten()
+}
+
+/// Calls `work` with this thread's set for a shard, if it has one.
+#[inline]
+pub(crate) fn with_set_of_shard<R>(
+    asker: Asker<'_>,
+    shard: u32,
+    work: impl FnOnce(&Arc<MagazineSet>) -> R,
+) -> Option<R> {
+    LOCAL.try_with(|local| local.try_borrow_mut().ok()?.by_shard(asker, shard).map(work)).ok().flatten()
+}
