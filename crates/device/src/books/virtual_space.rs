@@ -202,7 +202,7 @@ impl<B> VirtualSpace<B> {
     pub(crate) fn map(&mut self, mappings: &[Mapping]) -> Result<(), Refusal> {
         for (index, mapping) in mappings.iter().enumerate() {
             if let Err(refusal) = self.map_one(mapping) {
-                for mapping in &mappings[..index] {
+                for mapping in mappings[..index].iter().rev() {
                     self.unmap_one(mapping.at.0);
                 }
                 return Err(refusal.at(index));
@@ -240,7 +240,9 @@ impl<B> VirtualSpace<B> {
     fn unmap_one(&mut self, at: u64) -> Option<Mapped> {
         let mapped = self.mappings.remove(&at)?;
         if let Some(handle) = self.handles.get_mut(mapped.handle) {
-            handle.at.retain(|address| *address != at);
+            if let Some(index) = handle.at.iter().rposition(|address| *address == at) {
+                handle.at.remove(index);
+            }
             self.aliased -= usize::from(handle.at.len() == 1);
         }
         Some(mapped)

@@ -217,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// Lets all work be done, and waits until it is and the workers are gone; one that calls this itself goes later.
+    /// Lets all work be done, and waits until it is and the workers are gone. Called by a worker: they go later.
     pub(super) fn close(self: &Arc<Engine>) {
         let mut state = self.lock();
         let before = state.before();
@@ -229,8 +229,10 @@ impl Engine {
         let threads = std::mem::take(&mut state.threads);
         drop(state);
         self.work.notify_all();
-        for worker in threads {
-            if worker.thread().id() != thread::current().id() {
+        // Work that drops the device can't wait for itself, nor for workers that wait for it.
+        let own = thread::current().id();
+        if threads.iter().all(|worker| worker.thread().id() != own) {
+            for worker in threads {
                 let _ = worker.join();
             }
         }

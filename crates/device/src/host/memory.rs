@@ -4,10 +4,11 @@ use super::blocks::Blocks;
 use super::file::{Backing, MemoryFile, Store};
 use super::limits;
 use super::options::HostOptions;
-use super::raw::{Pages, Reserved};
+use super::raw::{Pages, Reserved, Spare};
 use super::span::Span;
 use crate::books::{Refusal, VirtualSpace};
 use crate::{Access, AddressRange, DevicePtr, HandleId, Mapping, MemoryState, Place};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub(super) struct Memory {
     mapped: BTreeMap<u64, Arc<Pages>>,
     /// `None`: each handle has a file of its own.
     store: Option<Arc<Store>>,
+    /// Given up where the process has as many mappings as it may: taking one away needs room for more.
+    spare: Option<Spare>,
 }
 
 impl Memory {
@@ -58,6 +61,7 @@ impl Memory {
             reserved: BTreeMap::new(),
             mapped: BTreeMap::new(),
             store: store.map(Arc::new),
+            spare: None,
         })
     }
 
@@ -90,6 +94,17 @@ impl Memory {
         let pages = Pages::new(size(rounded)?, size(page)?).map_err(|errno| limits::of_mapping(errno, rounded))?;
         pages.lock().map_err(limits::of_locking)?;
         Ok(self.locked.add(pages))
+    }
+
+    /// Gives a block that was taken out back to the system; it is live again if the system can't.
+    pub(super) fn give_back(&mut self, mut pages: Pages) -> Outcome<()> {
+        let bytes = pages.bytes();
+        if let Err(refusal) = Memory::with_spare(&mut self.spare, || pages.unmap()) {
+            self.plain.put_back(Arc::new(pages));
+            return Err(refusal);
+        }
+        self.plain.gone(bytes);
+        Ok(())
     }
 
     // -- what work may touch
@@ -156,7 +171,9 @@ impl Memory {
         let Some(reserved) = self.reserved.get_mut(&range.start.0).and_then(Arc::get_mut) else {
             return Err(Refusal::State("a mapping of it is on its way back to the system; wait for it first".into()));
         };
-        reserved.unmap().map_err(|errno| limits::of_mapping(errno, 0))?;
+        let done = Memory::with_spare(&mut self.spare, || reserved.unmap());
+        let _ = self.keep_spare();
+        done?;
         self.reserved.remove(&range.start.0);
         self.space.disown(range);
         Ok(())
@@ -180,17 +197,36 @@ impl Memory {
         self.space.release(handles)
     }
 
+    /// Sees to spare mappings. They are there whenever something is mapped, so that it can be taken away again: what
+    /// would leave no room for them is refused.
+    fn keep_spare(&mut self) -> Outcome<()> {
+        if self.spare.is_none() {
+            self.spare = Some(Spare::new().map_err(|errno| limits::of_mapping(errno, 0))?);
+        }
+        Ok(())
+    }
+
+    /// Something that may need room for more mappings: tried again with what the spare ones leave.
+    fn with_spare(spare: &mut Option<Spare>, mut body: impl FnMut() -> Result<(), Errno>) -> Outcome<()> {
+        let done = body().or_else(|errno| spare.take().map_or(Err(errno), |_| body()));
+        done.map_err(|errno| limits::of_mapping(errno, 0))
+    }
+
     pub(super) fn map(&mut self, mappings: &[Mapping]) -> Outcome<()> {
+        self.keep_spare()?;
         self.space.map(mappings)?;
         for (index, mapping) in mappings.iter().enumerate() {
             match self.map_pages(mapping) {
                 Ok(pages) => _ = self.mapped.insert(mapping.at.0, Arc::new(pages)),
                 Err(refusal) => {
-                    // Where the system can't take one away, its addresses stay claimed and are never mapped again.
+                    self.spare = None;
+                    // Where the system can't take one away all the same, its addresses stay claimed and are never mapped
+                    // again.
                     for mapping in mappings[..index].iter().rev() {
                         self.mapped.remove(&mapping.at.0);
                     }
-                    self.space.unmap(&mappings.iter().map(Mapping::range).collect::<Vec<_>>());
+                    self.space.unmap(&mappings.iter().rev().map(Mapping::range).collect::<Vec<_>>());
+                    let _ = self.keep_spare();
                     return Err(refusal.at(index));
                 }
             }
@@ -227,12 +263,21 @@ impl Memory {
     pub(super) fn unmap(&mut self, ranges: &[AddressRange]) -> Result<(), Broken> {
         self.space.check_unmap(ranges)?;
         let mappings = self.idle_mappings(ranges)?;
-        for (place, &(index, at)) in mappings.iter().enumerate() {
+        let mut done = 0;
+        let mut refused = None;
+        for &(index, at) in &mappings {
             let Some(pages) = self.mapped.get_mut(&at).and_then(Arc::get_mut) else { continue };
-            if let Err(errno) = pages.unmap() {
-                let refusal = limits::of_mapping(errno, 0).at(index);
-                return Err(self.restore(&mappings[..place], refusal));
+            if let Err(refusal) = Memory::with_spare(&mut self.spare, || pages.unmap()) {
+                refused = Some(refusal.at(index));
+                break;
             }
+            done += 1;
+        }
+        // Cutting a mapping in two may have taken the room for taking others away.
+        if let Some(refusal) = refused.or_else(|| self.keep_spare().err()) {
+            let broken = self.restore(&mappings[..done], refusal);
+            let _ = self.keep_spare();
+            return Err(broken);
         }
         for (_, at) in mappings {
             self.mapped.remove(&at);
@@ -258,16 +303,23 @@ impl Memory {
         self.space.check_access(ranges)?;
         let mappings = self.idle_mappings(ranges)?;
         let mut before = Vec::with_capacity(mappings.len());
+        let mut refused = None;
         for &(index, at) in &mappings {
             let Some(pages) = self.mapped.get_mut(&at).and_then(Arc::get_mut) else { continue };
-            before.push((at, pages.access()));
-            if pages.access() == access {
+            let old = pages.access();
+            if old == access {
                 continue;
             }
-            if let Err(errno) = pages.protect(access) {
-                before.pop();
-                return Err(self.unprotect(&before, limits::of_mapping(errno, 0).at(index)));
+            if let Err(refusal) = Memory::with_spare(&mut self.spare, || pages.protect(access)) {
+                refused = Some(refusal.at(index));
+                break;
             }
+            before.push((at, old));
+        }
+        if let Some(refusal) = refused.or_else(|| self.keep_spare().err()) {
+            let broken = self.unprotect(&before, refusal);
+            let _ = self.keep_spare();
+            return Err(broken);
         }
         Ok(self.space.set_access(ranges, access)?)
     }

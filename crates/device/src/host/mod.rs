@@ -303,14 +303,15 @@ impl Device for HostDevice {
                 return Err(stop);
             }
             let bytes = pages.bytes();
-            // Somebody else may just be queueing work on it: then the memory goes after that work.
-            if let Ok(mut pages) = Arc::try_unwrap(pages)
-                && let Err(errno) = pages.unmap()
-            {
-                self.books().plain.put_back(Arc::new(pages));
-                return Err(limits::of_mapping(errno, 0).into());
+            match Arc::try_unwrap(pages) {
+                // Many bytes take long to go: not under the lock, unless it takes more than one try.
+                Ok(mut pages) => match pages.unmap() {
+                    Ok(()) => self.books().plain.gone(bytes),
+                    Err(_) => self.books().give_back(pages)?,
+                },
+                // Somebody else is just queueing work on it: the memory goes after that work.
+                Err(_) => self.books().plain.gone(bytes),
             }
-            self.books().plain.gone(bytes);
             Ok(())
         })
     }

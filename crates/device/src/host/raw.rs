@@ -12,7 +12,9 @@
 use super::file::MemoryFile;
 use crate::Access;
 use rustix::io::{Errno, Result};
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mlock, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{
+    MapFlags, MprotectFlags, MsyncFlags, ProtFlags, mlock, mmap, mmap_anonymous, mprotect, msync, munmap,
+};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -164,9 +166,9 @@ impl Pages {
                 Ok(Pages { home: Home::Part { reserved: Arc::clone(reserved), start, bytes }, access: Access::None })
             }
             Err(errno) => {
-                // Older kernels clear the addresses first and fail then. Whether they did or not, keep others out of
-                // there; a hole that somebody else has found meanwhile stays claimed, and is never mapped again.
-                if matches!(block(start, bytes, MapFlags::FIXED_NOREPLACE), Ok(()) | Err(Errno::EXIST)) {
+                // Older kernels may clear the addresses before they fail. Where that is so, and they can't be kept from
+                // others again, they stay claimed and are never mapped.
+                if is_mapped(start, bytes) || block(start, bytes, MapFlags::FIXED_NOREPLACE).is_ok() {
                     reserved.taken().remove(&start);
                 }
                 Err(errno)
@@ -296,6 +298,38 @@ impl Drop for Pages {
         // Where the system can't, the memory stays and its addresses stay claimed: nobody else gets them.
         let _ = self.unmap();
     }
+}
+
+/// Mappings that nobody needs. Given up when the process has as many as it may, they leave room to undo what was begun.
+#[derive(Debug)]
+pub(crate) struct Spare(#[allow(dead_code)] Addresses);
+
+impl Spare {
+    /// As many as there is room for, at most 17.
+    pub(crate) fn new() -> Result<Spare> {
+        Spare::of(17).or_else(|_| Spare::of(9)).or_else(|_| Spare::of(5))
+    }
+
+    /// Pages of which no two neighbours have the same protection; those at the ends can be read, so that they don't join
+    /// reserved addresses beside them.
+    fn of(pages: usize) -> Result<Spare> {
+        let page = rustix::param::page_size();
+        let spare = Addresses::take_anywhere(pages * page, ProtFlags::empty())?;
+        for index in (0..pages).step_by(2) {
+            let at = with_exposed_provenance_mut(spare.start + index * page);
+            // SAFETY:
+            // - the page is this value's own, and nobody uses memory there.
+            unsafe { mprotect(at, page, MprotectFlags::READ)? };
+        }
+        Ok(Spare(spare))
+    }
+}
+
+/// Whether something is mapped at each of the addresses.
+fn is_mapped(start: usize, bytes: usize) -> bool {
+    // SAFETY:
+    // - without `INVALIDATE` this changes no byte and no mapping, whoever's the addresses are.
+    unsafe { msync(with_exposed_provenance_mut(start), bytes, MsyncFlags::ASYNC) }.is_ok()
 }
 
 /// Puts addresses without memory in place of whatever is there, in one step.
