@@ -42,6 +42,117 @@
 /** What a gpumem_device_info begins with. */
 #define GPUMEM_DEVICE_INFO_INIT { sizeof(gpumem_device_info), 0, 0, 0, 0, 0, 0, 0 }
 
+/** What a gpumem_tensor begins with. */
+#define GPUMEM_TENSOR_INIT { sizeof(gpumem_tensor), NULL, 0, 0, 0, 0, GPUMEM_NO_TENSOR, 0 }
+
+/** What a gpumem_op begins with. */
+#define GPUMEM_OP_INIT { sizeof(gpumem_op), NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0 }
+
+/** What a gpumem_plan_options begins with: nothing is set. */
+#define GPUMEM_PLAN_OPTIONS_INIT { sizeof(gpumem_plan_options), GPUMEM_UNSET, GPUMEM_UNSET, GPUMEM_UNSET, GPUMEM_UNSET, \
+    GPUMEM_UNSET, NULL, NULL, 0, 0 }
+
+/** What a gpumem_plan_info begins with. */
+#define GPUMEM_PLAN_INFO_INIT { sizeof(gpumem_plan_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** What a gpumem_placement begins with. */
+#define GPUMEM_PLACEMENT_INIT { sizeof(gpumem_placement), 0, 0, 0, 0, 0, 0, 0 }
+
+
+/**
+ * Number of no tensor.
+ */
+#define GPUMEM_NO_TENSOR 4294967295
+
+/**
+ * A trained weight.
+ */
+#define GPUMEM_TENSOR_PARAMETER 1
+
+/**
+ * State of a module that isn't trained.
+ */
+#define GPUMEM_TENSOR_MODULE_STATE 2
+
+/**
+ * State of the optimizer.
+ */
+#define GPUMEM_TENSOR_OPTIMIZER_STATE 3
+
+/**
+ * A value fixed when the graph was made.
+ */
+#define GPUMEM_TENSOR_CONSTANT 4
+
+/**
+ * Handed in anew for every step.
+ */
+#define GPUMEM_TENSOR_INPUT 5
+
+/**
+ * Made by an op of the graph; 0 says the same.
+ */
+#define GPUMEM_TENSOR_INTERMEDIATE 6
+
+/**
+ * Lives across steps.
+ */
+#define GPUMEM_TIER_PERSISTENT 1
+
+/**
+ * Comes back every step.
+ */
+#define GPUMEM_TIER_CYCLIC 2
+
+/**
+ * Lives within a step.
+ */
+#define GPUMEM_TIER_TEMPORARY 3
+
+/**
+ * The peak is the lowest there can be.
+ */
+#define GPUMEM_PLAN_OPTIMAL 1
+
+/**
+ * Nobody knows whether a lower peak exists.
+ */
+#define GPUMEM_PLAN_FEASIBLE 2
+
+/**
+ * The peak is above the capacity asked for; only in plans from files.
+ */
+#define GPUMEM_PLAN_INFEASIBLE 3
+
+/**
+ * The bound is the most bytes live at one moment.
+ */
+#define GPUMEM_BOUND_LOAD 1
+
+/**
+ * The same with sizes rounded up to an alignment that all offsets share.
+ */
+#define GPUMEM_BOUND_ALIGNED_LOAD 2
+
+/**
+ * The bound is the end of a buffer with a fixed offset.
+ */
+#define GPUMEM_BOUND_FIXED 3
+
+/**
+ * A search found no plan below it.
+ */
+#define GPUMEM_BOUND_SEARCH 4
+
+/**
+ * Ops in the order of the graph; 0 says the same.
+ */
+#define GPUMEM_ORDER_GIVEN 1
+
+/**
+ * Ops in an order that keeps every dependency and lowers the most bytes live at one moment.
+ */
+#define GPUMEM_ORDER_MEMORY 2
 
 /**
  * Rises with changes that break programs; the soname follows it. Before 1.0 a rise of `GPUMEM_VERSION_MINOR` may break
@@ -84,6 +195,16 @@
  * that were made on it keep it.
  */
 typedef struct gpumem_device gpumem_device;
+
+/**
+ * A computation graph: one step of a program.
+ */
+typedef struct gpumem_graph gpumem_graph;
+
+/**
+ * A plan: an offset for everything that needs bytes.
+ */
+typedef struct gpumem_plan gpumem_plan;
 
 /**
  * What a call answers: 0, or why it was refused. A refused call changed nothing. Numbers are never used again for
@@ -173,6 +294,328 @@ typedef struct {
      */
     int32_t is_host_accessible;
 } gpumem_device_info;
+
+/**
+ * A tensor to be added. Begin with `GPUMEM_TENSOR_INIT`.
+ */
+typedef struct {
+    /**
+     * `sizeof(gpumem_tensor)`.
+     */
+    size_t struct_size;
+    /**
+     * Its name; null for none.
+     */
+    const char *name;
+    /**
+     * Size of its storage; of an alias, how much of the other's storage it needs.
+     */
+    uint64_t bytes;
+    /**
+     * What the storage's offset is a multiple of, a power of two.
+     */
+    uint64_t alignment;
+    /**
+     * `GPUMEM_TENSOR_PARAMETER` and so on; 0 for one that an op makes.
+     */
+    int32_t kind;
+    /**
+     * `GPUMEM_TIER_PERSISTENT` and so on; 0 to have it found out.
+     */
+    int32_t tier;
+    /**
+     * The tensor whose storage it shares, or `GPUMEM_NO_TENSOR`.
+     */
+    uint32_t alias_of;
+    /**
+     * 1 if it stays live past the last op, as the loss does; 0 if not.
+     */
+    int32_t is_result;
+} gpumem_tensor;
+
+/**
+ * An op to be added. Ops are added in the order in which the program issues them. Begin with `GPUMEM_OP_INIT`.
+ */
+typedef struct {
+    /**
+     * `sizeof(gpumem_op)`.
+     */
+    size_t struct_size;
+    /**
+     * Its name; null for none.
+     */
+    const char *name;
+    /**
+     * What it computes, as `matmul`; null for none.
+     */
+    const char *kind;
+    /**
+     * Tensors it reads, `input_count` of them.
+     */
+    const uint32_t *inputs;
+    /**
+     * How many.
+     */
+    size_t input_count;
+    /**
+     * Tensors it makes, `output_count` of them; each is made by one op.
+     */
+    const uint32_t *outputs;
+    /**
+     * How many.
+     */
+    size_t output_count;
+    /**
+     * Pairs of an input and an output that may share bytes, one after the other: `2 * in_place_count` numbers.
+     */
+    const uint32_t *in_place;
+    /**
+     * How many pairs.
+     */
+    size_t in_place_count;
+    /**
+     * Events its stream waits for before it runs, `wait_count` of them.
+     */
+    const uint32_t *waits;
+    /**
+     * How many.
+     */
+    size_t wait_count;
+    /**
+     * Events recorded on its stream after it, `record_count` of them.
+     */
+    const uint32_t *records;
+    /**
+     * How many.
+     */
+    size_t record_count;
+    /**
+     * Earlier ops that must come before it without handing it a tensor, `after_count` of them.
+     */
+    const uint32_t *after;
+    /**
+     * How many.
+     */
+    size_t after_count;
+    /**
+     * Bytes needed only while it runs.
+     */
+    uint64_t workspace_bytes;
+    /**
+     * How long it runs, in ns.
+     */
+    uint64_t duration_ns;
+    /**
+     * The stream it runs on: 0, or what `gpumem_graph_stream_add` gave.
+     */
+    uint32_t stream;
+    /**
+     * Whether it writes into the storage of an input that it shares with an output: a switch.
+     */
+    int32_t mutates;
+} gpumem_op;
+
+/**
+ * What is known of a plan. Begin with `GPUMEM_PLAN_INFO_INIT`.
+ */
+typedef struct {
+    /**
+     * `sizeof(gpumem_plan_info)`.
+     */
+    size_t struct_size;
+    /**
+     * Bytes of the arena: the highest end of a buffer.
+     */
+    uint64_t peak_bytes;
+    /**
+     * No plan has a lower peak.
+     */
+    uint64_t lower_bound_bytes;
+    /**
+     * Most bytes live at one moment.
+     */
+    uint64_t max_load_bytes;
+    /**
+     * The capacity asked for, or `GPUMEM_UNSET`.
+     */
+    uint64_t capacity_bytes;
+    /**
+     * Buffers it places; their numbers are those below.
+     */
+    uint64_t buffer_count;
+    /**
+     * The moment after the step.
+     */
+    uint64_t end;
+    /**
+     * Work spent on it, or `GPUMEM_UNSET` for a plan from a file.
+     */
+    uint64_t nodes;
+    /**
+     * `GPUMEM_PLAN_OPTIMAL` and so on.
+     */
+    int32_t quality;
+    /**
+     * What the lower bound rests on: `GPUMEM_BOUND_LOAD` and so on.
+     */
+    int32_t bound_kind;
+    /**
+     * 1 if the same input and options give the same plan again, 0 if not, -1 if not known.
+     */
+    int32_t is_deterministic;
+    /**
+     * Always 0.
+     */
+    int32_t reserved;
+} gpumem_plan_info;
+
+/**
+ * A buffer of a plan: what needs bytes once tensors that share a storage are taken together. Begin with
+ * `GPUMEM_PLACEMENT_INIT`.
+ */
+typedef struct {
+    /**
+     * `sizeof(gpumem_placement)`.
+     */
+    size_t struct_size;
+    /**
+     * Where it lies, in bytes from the arena's start.
+     */
+    uint64_t offset;
+    /**
+     * How many bytes it takes.
+     */
+    uint64_t bytes;
+    /**
+     * What its offset is a multiple of.
+     */
+    uint64_t alignment;
+    /**
+     * First moment at which it is live: the op at position i makes its outputs at 2 * i and lets go of its inputs at
+     * 2 * i + 1.
+     */
+    uint64_t birth;
+    /**
+     * First moment at which it no longer is.
+     */
+    uint64_t death;
+    /**
+     * `GPUMEM_TIER_PERSISTENT` and so on.
+     */
+    int32_t tier;
+    /**
+     * 1 if the offset was asked for, 0 if it was chosen.
+     */
+    int32_t is_fixed;
+} gpumem_placement;
+
+/**
+ * How far planning is.
+ */
+typedef struct {
+    /**
+     * The library's `sizeof(gpumem_plan_progress)`: at least that of the header the program was built with.
+     */
+    size_t struct_size;
+    /**
+     * Peak of the best plan so far; `GPUMEM_UNSET` before the first.
+     */
+    uint64_t peak_bytes;
+    /**
+     * What no plan can beat, as far as is known.
+     */
+    uint64_t lower_bound_bytes;
+    /**
+     * Work spent so far, as in the `node_limit` of the options.
+     */
+    uint64_t nodes;
+    /**
+     * 1 if this is news, 0 if it is only time to ask.
+     */
+    int32_t is_better;
+    /**
+     * Always 0.
+     */
+    int32_t reserved;
+} gpumem_plan_progress;
+
+/**
+ * Called on the thread that plans, whenever a better plan was found and some twenty times a second. Returns 0 to go on,
+ * anything else to stop: planning then fails with `GPUMEM_STATUS_CANCELLED`.
+ */
+typedef int32_t (*gpumem_plan_callback)(const gpumem_plan_progress *progress, void *data);
+
+/**
+ * How to plan. Begin with `GPUMEM_PLAN_OPTIONS_INIT`.
+ */
+typedef struct {
+    /**
+     * `sizeof(gpumem_plan_options)`.
+     */
+    size_t struct_size;
+    /**
+     * Work to spend after the first answer. Equal limits give equal plans on any machine, with any number of threads.
+     */
+    uint64_t node_limit;
+    /**
+     * Time to spend, in ns. What was found by then depends on the machine.
+     */
+    uint64_t time_limit_ns;
+    /**
+     * Bytes available. A plan that needs more is refused with `GPUMEM_STATUS_OUT_OF_MEMORY`.
+     */
+    uint64_t capacity_bytes;
+    /**
+     * What offsets are multiples of where the graph says nothing; 256 if not set.
+     */
+    uint64_t alignment;
+    /**
+     * Seed of whatever is random.
+     */
+    uint64_t seed;
+    /**
+     * Told of progress; null for nobody.
+     */
+    gpumem_plan_callback progress;
+    /**
+     * Handed to `progress`.
+     */
+    void *progress_data;
+    /**
+     * Threads to use; 0 takes one per core.
+     */
+    uint32_t threads;
+    /**
+     * `GPUMEM_ORDER_GIVEN` or `GPUMEM_ORDER_MEMORY`.
+     */
+    int32_t order;
+} gpumem_plan_options;
+
+/**
+ * Bytes that are needed for a time, to be placed by `gpumem_plan_create_for_buffers`.
+ */
+typedef struct {
+    /**
+     * First moment at which it is live; any unit.
+     */
+    uint64_t birth;
+    /**
+     * First moment at which it no longer is.
+     */
+    uint64_t death;
+    /**
+     * How many.
+     */
+    uint64_t bytes;
+    /**
+     * What its offset is a multiple of; 0 is 1. Need not be a power of two.
+     */
+    uint64_t alignment;
+    /**
+     * The offset it must have, or `GPUMEM_UNSET`.
+     */
+    uint64_t fixed_offset;
+} gpumem_buffer;
 
 /**
  * It worked.
@@ -390,6 +833,59 @@ gpumem_status gpumem_device_write(const gpumem_device *device, void *to, const v
 gpumem_status gpumem_device_read(const gpumem_device *device, const void *from, void *to, size_t bytes);
 
 /**
+ * Any thread. An empty graph with this name; null for none.
+ */
+gpumem_status gpumem_graph_create(const char *name, gpumem_graph **graph);
+
+/**
+ * Any thread, once for each handle. Gives the graph up; null is nothing. Plans made of it stay.
+ */
+gpumem_status gpumem_graph_destroy(gpumem_graph *graph);
+
+/**
+ * Any thread. Reads a graph from a file in the form gpumem-graph/1, plain, gzip or zstd.
+ */
+gpumem_status gpumem_graph_load(const char *path, gpumem_graph **graph);
+
+/**
+ * Any thread. Writes the graph to a file in the form gpumem-graph/1; gzip if its name ends in `.gz`, zstd if in `.zst`.
+ * The file is in its place only once it is whole.
+ */
+gpumem_status gpumem_graph_save(const gpumem_graph *graph, const char *path);
+
+/**
+ * Any thread. Adds a stream and gives its number. Stream 0 is there from the start.
+ */
+gpumem_status gpumem_graph_stream_add(gpumem_graph *graph, const char *name, uint32_t *stream);
+
+/**
+ * Any thread. Adds an event and gives its number. One op at most records it.
+ */
+gpumem_status gpumem_graph_event_add(gpumem_graph *graph, const char *name, uint32_t *event);
+
+/**
+ * Any thread. Adds a tensor and gives its number, from 0 in the order of adding.
+ */
+gpumem_status gpumem_graph_tensor_add(gpumem_graph *graph, const gpumem_tensor *tensor, uint32_t *number);
+
+/**
+ * Any thread. Adds an op and gives its number, from 0 in the order of adding, which is that in which the program issues
+ * them. Whether the graph makes sense is said when it is planned or checked.
+ */
+gpumem_status gpumem_graph_op_add(gpumem_graph *graph, const gpumem_op *op, uint32_t *number);
+
+/**
+ * Any thread. Names the tensor at which forward turns into backward; without, it is found out.
+ */
+gpumem_status gpumem_graph_loss_set(gpumem_graph *graph, uint32_t tensor);
+
+/**
+ * Any thread. Whether the graph makes sense: every tensor is made once and before it is read, aliases and streams lead
+ * somewhere, nothing runs in a circle.
+ */
+gpumem_status gpumem_graph_check(const gpumem_graph *graph);
+
+/**
  * Any thread. Why the last call of this thread that failed did so, in words, UTF-8; empty if none failed yet. A call
  * that succeeds leaves it as it is, so look at it only after a failure. Never null; valid until the next call of this
  * thread that fails, or its end.
@@ -400,6 +896,88 @@ const char *gpumem_last_error(void);
  * Any thread. The status of the last call of this thread that failed; `GPUMEM_STATUS_OK` if none did.
  */
 gpumem_status gpumem_last_error_status(void);
+
+/**
+ * Any thread, once for each handle. Gives the plan up; null is nothing.
+ */
+gpumem_status gpumem_plan_destroy(gpumem_plan *plan);
+
+/**
+ * Any thread. Peak, bound and all else that is known of the plan.
+ */
+gpumem_status gpumem_plan_query(const gpumem_plan *plan, gpumem_plan_info *info);
+
+/**
+ * Any thread. Where a tensor of the graph, or a buffer of the list, lies, in bytes from the arena's start. What takes no
+ * bytes is `GPUMEM_STATUS_NOT_FOUND`. For a plan from a file, `tensor` is looked for as the identifier of a buffer.
+ */
+gpumem_status gpumem_plan_offset(const gpumem_plan *plan,
+                                 uint32_t tensor,
+                                 uint64_t *offset);
+
+/**
+ * Any thread. The number in the plan of the buffer that a tensor is in.
+ */
+gpumem_status gpumem_plan_buffer_of(const gpumem_plan *plan, uint32_t tensor, uint64_t *buffer);
+
+/**
+ * Any thread. The number in the plan of the buffer with this identifier, as files have it: a tensor's number, or `op`
+ * and the number of the op whose workspace it is.
+ */
+gpumem_status gpumem_plan_buffer_find(const gpumem_plan *plan, const char *id, uint64_t *buffer);
+
+/**
+ * Any thread. Where a buffer lies, and when it is live; `buffer` is 0 to `buffer_count` - 1.
+ */
+gpumem_status gpumem_plan_placement(const gpumem_plan *plan, uint64_t buffer, gpumem_placement *placement);
+
+/**
+ * Any thread. What a buffer is called, with a closing zero.
+ */
+gpumem_status gpumem_plan_buffer_name(const gpumem_plan *plan,
+                                      uint64_t buffer,
+                                      char *text,
+                                      size_t capacity,
+                                      size_t *size);
+
+/**
+ * Any thread. Writes the plan to a file in the form gpumem-plan/1; gzip if its name ends in `.gz`, zstd if in `.zst`. The
+ * file is in its place only once it is whole.
+ */
+gpumem_status gpumem_plan_save(const gpumem_plan *plan,
+                               const char *path);
+
+/**
+ * Any thread. Reads a plan from a file in the form gpumem-plan/1, plain, gzip or zstd. Whether it holds is for
+ * `gpumem_plan_verify` to say.
+ */
+gpumem_status gpumem_plan_load(const char *path, gpumem_plan **plan);
+
+/**
+ * Any thread. Checks the plan, without the code that made it: no two buffers share bytes at one time, offsets are
+ * aligned, every figure is what it says. With a graph (null for none), also whether it is a plan of that graph. What
+ * doesn't hold is `GPUMEM_STATUS_PLAN_DEFECT`.
+ */
+gpumem_status gpumem_plan_verify(const gpumem_plan *plan, const gpumem_graph *graph);
+
+/**
+ * Any thread. Plans a graph: every tensor gets an offset in one arena such that the peak is low; `gpumem_plan_info` says
+ * how low, and how far from the lowest that can be. The plan was verified before it is handed out. `options` may be null.
+ * While it runs, the graph may be changed and destroyed; the plan is of what it was.
+ */
+gpumem_status gpumem_plan_create(const gpumem_graph *graph,
+                                 const gpumem_plan_options *options,
+                                 gpumem_plan **plan);
+
+/**
+ * Any thread. Plans buffers whose live ranges are known; their numbers are their positions. `struct_size` is
+ * `sizeof(gpumem_buffer)`. `options` may be null; its `order` says nothing here.
+ */
+gpumem_status gpumem_plan_create_for_buffers(const gpumem_buffer *buffers,
+                                             size_t count,
+                                             size_t struct_size,
+                                             const gpumem_plan_options *options,
+                                             gpumem_plan **plan);
 
 /**
  * Any thread. The name of a status in lower case, as `out_of_memory`; `unknown` for a number this library doesn't

@@ -5,7 +5,7 @@
 //! checked (that the memory is there) is what the rules are for.
 
 use std::any::Any;
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{ptr, slice};
@@ -37,6 +37,17 @@ pub(crate) fn run(body: impl FnOnce() -> Result<()>) -> gpumem_status {
         Ok(Err(failure)) => refused(&failure),
         Err(payload) => panicked(payload),
     }
+}
+
+/// Calls a function of the program's with what it is told, its own data and nothing else.
+pub(crate) fn call_back<T, R>(
+    function: unsafe extern "C" fn(*const T, *mut c_void) -> R,
+    told: &T,
+    data: *mut c_void,
+) -> R {
+    // SAFETY: the function and its data came from the program together, which promised that one may be called with the
+    // other for as long as it was handed over for, and that it doesn't unwind; `told` is there for as long as the call.
+    unsafe { function(told, data) }
 }
 
 #[cold]

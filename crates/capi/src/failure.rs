@@ -26,6 +26,31 @@ pub(crate) enum Failure {
     TooManyHandles { kind: &'static str, limit: usize },
     #[error("the buffer has {capacity} bytes and {needed} are needed")]
     BufferTooSmall { needed: usize, capacity: usize },
+    #[error("there is no {kind} {number}; there are {count}")]
+    NoSuch { kind: &'static str, number: u64, count: usize },
+    #[error("{kind} `{name}` is not in the plan")]
+    NotInPlan { kind: &'static str, name: String },
+    #[error("{path} holds {found}, not {wanted}")]
+    WrongContent { path: String, wanted: &'static str, found: &'static str },
+    #[error("the callback asked to stop")]
+    Cancelled,
+    #[error(
+        "no plan fits into {capacity} bytes: the best found needs {peak}, and none needs less than {lower_bound}; plan \
+         without a capacity to see it"
+    )]
+    DoesNotFit { capacity: u64, peak: u64, lower_bound: u64 },
+    #[error("the system gave no thread to plan on: {0}")]
+    NoThread(std::io::Error),
+    #[error(transparent)]
+    Lifetime(#[from] lifetime::Error),
+    #[error(transparent)]
+    Coloring(#[from] coloring::Error),
+    #[error("the plan doesn't hold: {0}")]
+    Defect(#[from] coloring::Defect),
+    #[error("not a plan of this graph: {0}")]
+    Difference(#[from] coloring::Difference),
+    #[error(transparent)]
+    Formats(#[from] formats::Error),
     #[error(transparent)]
     Runtime(#[from] runtime::Error),
     #[error(transparent)]
@@ -47,6 +72,21 @@ impl Failure {
             Self::Handle { .. } => GPUMEM_STATUS_INVALID_HANDLE,
             Self::TooManyHandles { .. } => GPUMEM_STATUS_INVALID_STATE,
             Self::BufferTooSmall { .. } => GPUMEM_STATUS_BUFFER_TOO_SMALL,
+            Self::NoSuch { .. } | Self::NotInPlan { .. } => GPUMEM_STATUS_NOT_FOUND,
+            Self::WrongContent { .. } => GPUMEM_STATUS_CORRUPT,
+            Self::Cancelled => GPUMEM_STATUS_CANCELLED,
+            Self::DoesNotFit { .. } => GPUMEM_STATUS_OUT_OF_MEMORY,
+            Self::NoThread(_) => GPUMEM_STATUS_IO,
+            Self::Lifetime(lifetime::Error::Internal { .. }) | Self::Coloring(coloring::Error::Internal { .. }) => {
+                GPUMEM_STATUS_INTERNAL
+            }
+            Self::Lifetime(_) | Self::Coloring(_) => GPUMEM_STATUS_INVALID_ARGUMENT,
+            Self::Defect(_) | Self::Difference(_) => GPUMEM_STATUS_PLAN_DEFECT,
+            Self::Formats(formats::Error::Io { .. }) => GPUMEM_STATUS_IO,
+            Self::Formats(formats::Error::NotBuiltIn { .. } | formats::Error::NotCarried { .. }) => {
+                GPUMEM_STATUS_UNSUPPORTED
+            }
+            Self::Formats(_) => GPUMEM_STATUS_CORRUPT,
             Self::Runtime(error) => of_runtime(error),
             Self::Device(error) => of_device(error),
             Self::Panic(_) => GPUMEM_STATUS_INTERNAL,

@@ -3,15 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use coloring::{Gap, PlacedBuffer, Request};
+use coloring::{GRAPH_ALIGNMENT, PlacedBuffer, Request};
 use formats::{Content, Document, Limits, NamedProblem, read_path};
-use lifetime::{Analysis, AnalysisOptions, Bytes, Graph, HalfStep, Offset, Order, Tier, analyse};
+use lifetime::{Analysis, AnalysisOptions, Bytes, Graph, Offset, Order, Tier, analyse};
 
 use crate::failure::Failure;
-
-/// Alignment of offsets in a graph's plan where nothing else is asked for: what CUDA's own allocation calls guarantee,
-/// and what XLA uses on GPUs.
-pub(crate) const GRAPH_ALIGNMENT: u64 = 256;
 
 /// A file read and made ready.
 pub(crate) struct Loaded {
@@ -189,10 +185,4 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
     }
     // Both are at least 1 and at most 2^62; a multiple out of range is refused as an alignment that can't be met.
     (a / x.max(1)).saturating_mul(b)
-}
-
-/// The time `[from, to)` in words, with the gaps in between.
-pub(crate) fn range_in_words(birth: HalfStep, death: HalfStep, gaps: &[Gap]) -> String {
-    let gaps: String = gaps.iter().map(|gap| format!(", gap [{}, {})", gap.range.birth.0, gap.range.death.0)).collect();
-    format!("[{}, {}){gaps}", birth.0, death.0)
 }

@@ -52,6 +52,7 @@
 
 mod baselines;
 mod bounds;
+mod compare;
 mod conflicts;
 mod error;
 mod greedy;
@@ -70,11 +71,12 @@ mod solver;
 mod verify;
 
 pub use baselines::{Baseline, baselines};
+pub use compare::{Difference, compare};
 pub use conflicts::{count_conflicts, list_conflicts};
 pub use error::{Defect, Error};
 pub use holes::{HoleStats, measure as measure_holes, merge as merge_holes};
 pub use plan::{BoundKind, PlacedBuffer, Plan, Status};
-pub use planner::{Planned, Request, buffer_ids, plan, tightest_moment};
+pub use planner::{GRAPH_ALIGNMENT, Planned, Request, buffer_ids, plan, tightest_moment};
 pub use problem::{Buffer, Gap, Problem};
 pub use solver::{Options, Progress, Solution, solve};
 pub use verify::{PlanCheck, Verified, verify, verify_plan};

@@ -10,6 +10,10 @@ use crate::instance::align_up;
 use crate::plan::{arena_base, packed_apart, renumber};
 use crate::{BoundKind, Error, Options, PlacedBuffer, Plan, Problem, Progress, Status, solve, verify};
 
+/// Alignment of offsets in a graph's plan where nothing else is asked for: what CUDA's own allocation calls guarantee,
+/// and what XLA uses on GPUs.
+pub const GRAPH_ALIGNMENT: u64 = 256;
+
 /// What is to be planned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {

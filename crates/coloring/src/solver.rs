@@ -1,6 +1,7 @@
 //! The portfolio: fast answers first, then whatever lowers the peak, until a bound, a budget or a proof ends it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lifetime::{Bytes, Offset};
@@ -24,6 +25,8 @@ pub struct Options {
     pub node_limit: u64,
     /// Stop after this long as well. What was found by then depends on the machine, so such a plan isn't deterministic.
     pub time_limit: Option<Duration>,
+    /// Stop soon after this becomes true, as if the time limit were over. Only then the plan isn't deterministic.
+    pub cancel: Option<Arc<AtomicBool>>,
     /// Threads to use; 0 takes one per core.
     pub threads: usize,
     /// Seed of whatever is random.
@@ -37,7 +40,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { node_limit: 4_000_000, time_limit: None, threads: 0, seed: 0, merge_holes: true, match_baselines: true }
+        Self {
+            node_limit: 4_000_000,
+            time_limit: None,
+            cancel: None,
+            threads: 0,
+            seed: 0,
+            merge_holes: true,
+            match_baselines: true,
+        }
     }
 }
 
@@ -179,7 +190,10 @@ pub fn solve(
         node_limit: options.node_limit,
         match_baselines: options.match_baselines && instance.len() <= MANY_BUFFERS,
         seed: options.seed,
-        deadline: options.time_limit.and_then(|limit| Instant::now().checked_add(limit)),
+        stop: Stop {
+            deadline: options.time_limit.and_then(|limit| Instant::now().checked_add(limit)),
+            cancel: options.cancel.as_deref(),
+        },
         nodes: 0,
         best: Best { offsets: Vec::new(), peak: u64::MAX, solver: "none" },
         on_better,
@@ -193,7 +207,7 @@ pub fn solve(
             .map_err(|e| Error::Internal { what: format!("no threads: {e}") })?;
         pool.install(|| solver.run());
     }
-    let Solver { bound, best, nodes, .. } = solver;
+    let Solver { bound, best, nodes, stop, .. } = solver;
     let mut offsets: Vec<Offset> = best.offsets.into_iter().map(Offset).collect();
     let holes_before = holes::measure(problem, &offsets);
     let holes_after = if options.merge_holes { holes::merge(problem, &mut offsets) } else { holes_before };
@@ -215,7 +229,7 @@ pub fn solve(
         lower_bound,
         bound_kind: bound.kind,
         status,
-        is_deterministic: options.time_limit.is_none(),
+        is_deterministic: options.time_limit.is_none() && !stop.is_cancelled(),
         solver: best.solver,
         nodes,
         holes_before,
@@ -245,6 +259,24 @@ fn check_fixed(problem: &Problem) -> Result<(), Error> {
     }
 }
 
+/// What ends the search from outside.
+#[derive(Clone, Copy)]
+struct Stop<'a> {
+    deadline: Option<Instant>,
+    cancel: Option<&'a AtomicBool>,
+}
+
+impl Stop<'_> {
+    fn is_due(self) -> bool {
+        self.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn is_cancelled(self) -> bool {
+        // Relaxed: nothing else is read because of it, and a late look only costs work.
+        self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    }
+}
+
 struct Best {
     offsets: Vec<u64>,
     peak: u64,
@@ -258,7 +290,7 @@ struct Solver<'a> {
     node_limit: u64,
     match_baselines: bool,
     seed: u64,
-    deadline: Option<Instant>,
+    stop: Stop<'a>,
     nodes: u64,
     best: Best,
     on_better: &'a mut (dyn FnMut(Progress) + Send),
@@ -289,11 +321,7 @@ impl Solver<'_> {
     /// Whether nothing is left to gain, or no time to gain it in.
     fn is_settled(&self) -> bool {
         let has_plan = !self.best.offsets.is_empty();
-        has_plan && (self.best.peak <= self.bound.bytes || self.is_late()) || self.instance.len() == 0
-    }
-
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        has_plan && (self.best.peak <= self.bound.bytes || self.stop.is_due()) || self.instance.len() == 0
     }
 
     fn can_search(&self) -> bool {
@@ -319,7 +347,7 @@ impl Solver<'_> {
         tasks: Vec<T>,
         run: impl Fn(&mut T, &dyn Fn() -> bool) -> (Option<Vec<u64>>, u64) + Sync,
     ) -> Vec<T> {
-        let (instance, deadline) = (self.instance, self.deadline);
+        let (instance, stop) = (self.instance, self.stop);
         let winner = AtomicUsize::new(usize::MAX);
         let results: Vec<_> = tasks
             .into_par_iter()
@@ -328,7 +356,7 @@ impl Solver<'_> {
             .map(|(index, mut task)| {
                 let stopped = || {
                     // Relaxed: a late look only costs work; what counts is read after all tasks have ended.
-                    winner.load(Ordering::Relaxed) < index || deadline.is_some_and(|d| Instant::now() >= d)
+                    winner.load(Ordering::Relaxed) < index || stop.is_due()
                 };
                 let (found, spent) = if stopped() { (None, 0) } else { run(&mut task, &stopped) };
                 if found.as_ref().is_some_and(|offsets| instance.peak(offsets) <= goal) {

@@ -261,3 +261,13 @@ fn a_time_limit_of_nothing_still_gives_a_valid_plan() {
     assert!(!s.is_deterministic);
     assert!(verify(&p, &s.offsets).is_ok());
 }
+
+#[test]
+fn a_cancelled_search_still_gives_a_valid_plan() {
+    let p = problem((0..200).map(|i| buffer(i % 37, i % 37 + 5 + i % 11, 1 + i % 19)).collect());
+    let cancel = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let s = solve(&p, &Options { cancel: Some(cancel), ..Options::default() }, &mut |_| {}).unwrap();
+    let all = solve(&p, &Options::default(), &mut |_| {}).unwrap();
+    assert!(!s.is_deterministic && s.nodes < all.nodes);
+    assert!(verify(&p, &s.offsets).is_ok());
+}

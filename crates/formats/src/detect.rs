@@ -2,7 +2,9 @@
 
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 
-use crate::{Format, dsa_csv, gpumem_trace, rmm_log, torch_snapshot, trace_csv};
+use crate::{Format, gpumem_trace};
+#[cfg(feature = "foreign")]
+use crate::{dsa_csv, rmm_log, torch_snapshot, trace_csv};
 
 /// What the beginning of a text looks like.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,6 +35,7 @@ pub(crate) fn mark_bytes(head: &[u8]) -> usize {
 
 /// Recognises a text, without its byte order mark, by its beginning; `is_all` says that `head` is the whole text.
 pub(crate) fn detect(head: &[u8], is_all: bool) -> Found {
+    #[cfg(feature = "foreign")]
     if torch_snapshot::has_magic(head) {
         return Found::Ours(Format::TorchSnapshot);
     }
@@ -45,8 +48,11 @@ pub(crate) fn detect(head: &[u8], is_all: bool) -> Found {
     }
     match text.first() {
         Some(b'{') => json_format(text, is_all),
+        #[cfg(feature = "foreign")]
         _ if rmm_log::has_header(head) => Found::Ours(Format::RmmLog),
+        #[cfg(feature = "foreign")]
         _ if trace_csv::has_header(head) => Found::Ours(Format::TraceCsv),
+        #[cfg(feature = "foreign")]
         _ if dsa_csv::has_header(head) => Found::Ours(Format::DsaCsv),
         Some(b'[') => Found::Else("a JSON list; our formats are objects with a `format` field".to_owned()),
         _ => Found::Else(binary(head).unwrap_or_else(|| describe_text(text))),

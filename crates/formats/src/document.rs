@@ -12,8 +12,9 @@ use records::{History, Trace};
 use crate::detect::{self, Found};
 use crate::input::Input;
 use crate::{Compression, Error, Limits, NamedProblem, Result};
-use crate::{corpus_graph, corpus_hlo, dsa_csv, gpumem_graph, gpumem_plan};
-use crate::{gpumem_trace, json, rmm_log, torch_snapshot, trace_csv};
+#[cfg(feature = "foreign")]
+use crate::{corpus_graph, corpus_hlo, dsa_csv, rmm_log, torch_snapshot, trace_csv};
+use crate::{gpumem_graph, gpumem_plan, gpumem_trace, json};
 
 /// A format that files are read in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,8 +55,13 @@ impl Format {
     ];
 
     /// All of them in words, for messages.
+    #[cfg(feature = "foreign")]
     pub(crate) const LIST: &'static str = "DSA CSV, trace CSV, gpumem-trace/1, gpumem-graph/1, gpumem-plan/1, \
         gpumem-corpus-graph/1, gpumem-corpus-hlo/1, PyTorch memory snapshots and RMM logs (docs/formats.md)";
+
+    /// The same, where what other tools write is left out.
+    #[cfg(not(feature = "foreign"))]
+    pub(crate) const LIST: &'static str = "gpumem-trace/1, gpumem-graph/1 and gpumem-plan/1 (docs/formats.md)";
 
     /// What the `format` field of a JSON file says; for others a word of ours.
     pub fn name(self) -> &'static str {
@@ -193,19 +199,10 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
     };
     let mut notes = Vec::new();
     let content = match format {
-        Format::DsaCsv => Content::Problem(dsa_csv::read(&mut input, limits)?),
-        Format::CorpusGraph => Content::Graph(corpus_graph::read(&mut input)?),
-        Format::CorpusHlo => Content::Graph(corpus_hlo::read(&mut input)?),
         Format::Graph => Content::Graph(gpumem_graph::read(&mut input)?),
         Format::Plan => Content::Plan(gpumem_plan::read(&mut input)?),
         Format::Trace => Content::Trace(gpumem_trace::read(&mut input, limits, &mut notes)?),
-        Format::RmmLog => Content::Trace(rmm_log::read(&mut input, limits, &mut notes)?),
-        Format::TraceCsv => Content::Trace(trace_csv::read(&mut input, limits, &mut notes)?),
-        Format::TorchSnapshot => {
-            let history = torch_snapshot::read(&mut input, limits)?;
-            notes.extend_from_slice(&history.notes);
-            Content::History(history)
-        }
+        _ => read_foreign(format, &mut input, limits, &mut notes)?,
     };
     Ok(Document {
         content,
@@ -215,6 +212,31 @@ fn read_from(file: String, source: impl Read, limits: &Limits) -> Result<Documen
         text_bytes: input.text_bytes(),
         notes,
     })
+}
+
+/// Reads what another tool has written.
+#[cfg(feature = "foreign")]
+fn read_foreign(format: Format, input: &mut Input<'_>, limits: &Limits, notes: &mut Vec<String>) -> Result<Content> {
+    Ok(match format {
+        Format::DsaCsv => Content::Problem(dsa_csv::read(input, limits)?),
+        Format::CorpusGraph => Content::Graph(corpus_graph::read(input)?),
+        Format::CorpusHlo => Content::Graph(corpus_hlo::read(input)?),
+        Format::RmmLog => Content::Trace(rmm_log::read(input, limits, notes)?),
+        Format::TraceCsv => Content::Trace(trace_csv::read(input, limits, notes)?),
+        Format::TorchSnapshot => {
+            let history = torch_snapshot::read(input, limits)?;
+            notes.extend_from_slice(&history.notes);
+            Content::History(history)
+        }
+        Format::Graph | Format::Plan | Format::Trace => {
+            return Err(Error::NotBuiltIn { file: input.file().to_owned(), format });
+        }
+    })
+}
+
+#[cfg(not(feature = "foreign"))]
+fn read_foreign(format: Format, input: &mut Input<'_>, _: &Limits, _: &mut Vec<String>) -> Result<Content> {
+    Err(Error::NotBuiltIn { file: input.file().to_owned(), format })
 }
 
 /// The file's name without folders, `.gz`, `.zst` and what says its format: the name of what is in it, if it says

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 
 use crate::blocks::BlockFault;
+#[cfg(feature = "foreign")]
 use crate::torch_snapshot::SnapshotError;
 use crate::{Compression, Format};
 
@@ -111,8 +112,17 @@ pub enum Error {
     #[error(transparent)]
     Invalid(Box<InvalidError>),
     /// A memory snapshot that is broken, or not of the shape that PyTorch gives it.
+    #[cfg(feature = "foreign")]
     #[error(transparent)]
     Snapshot(Box<SnapshotError>),
+    /// A format that this build leaves out.
+    #[error("{file}: {format} is not read by this library; the gpumem command reads and converts it")]
+    NotBuiltIn {
+        /// The file.
+        file: String,
+        /// The format.
+        format: Format,
+    },
     /// The format to be written has no place for it.
     #[error("{format} can't carry {what}")]
     NotCarried {

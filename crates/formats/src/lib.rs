@@ -19,8 +19,12 @@
 //! A CSV file is read row by row. A JSON file's text is held while it is read, and strings are borrowed from it. Nothing
 //! is allocated because a file says how long it is; [`Limits`] bound the rest.
 //!
+//! Feature `foreign`, on by default, is what other tools write and read: everything but `gpumem-graph`, `gpumem-plan` and
+//! `gpumem-trace`. The library for programs is built without.
+//!
 //! # Example
-//! ```
+#![cfg_attr(feature = "foreign", doc = "```")]
+#![cfg_attr(not(feature = "foreign"), doc = "```ignore")]
 //! use formats::{Content, Limits, read_bytes};
 //!
 //! let document = read_bytes("two.csv", b"id,lower,upper,size\na,0,2,64\nb,1,3,32\n", &Limits::default())?;
@@ -37,14 +41,21 @@
 //! ```
 
 #![forbid(unsafe_code)]
+// What only readers of foreign formats use isn't worth a mark at each place.
+#![cfg_attr(not(feature = "foreign"), allow(dead_code))]
 
 mod blocks;
+#[cfg(feature = "foreign")]
 mod chrome;
+#[cfg(feature = "foreign")]
 mod corpus_graph;
+#[cfg(feature = "foreign")]
 mod corpus_hlo;
+#[cfg(feature = "foreign")]
 mod csv;
 mod detect;
 mod document;
+#[cfg(feature = "foreign")]
 mod dsa_csv;
 mod error;
 mod gaps;
@@ -56,18 +67,25 @@ mod ids;
 mod input;
 mod json;
 mod limits;
+#[cfg(feature = "foreign")]
 mod lives;
 mod output;
 mod problem;
+#[cfg(feature = "foreign")]
 mod rmm_log;
+#[cfg(feature = "foreign")]
 mod sqlite;
+#[cfg(feature = "foreign")]
 mod torch_snapshot;
+#[cfg(feature = "foreign")]
 mod trace_csv;
 mod words;
 
 pub use blocks::{BlockFault, Place};
+#[cfg(feature = "foreign")]
 pub use chrome::write_chrome;
 pub use document::{Content, Document, Format, read_bytes, read_path, read_stream};
+#[cfg(feature = "foreign")]
 pub use dsa_csv::write_csv;
 pub use error::{CsvError, CsvProblem, Error, Fault, GapFault, InvalidError, JsonError, Result};
 pub use gpumem_graph::write_graph;
@@ -77,6 +95,9 @@ pub use input::Compression;
 pub use limits::{Limits, MAX_ALIGNMENT, MAX_BYTES, SUM_LIMIT};
 pub use output::Output;
 pub use problem::NamedProblem;
+#[cfg(feature = "foreign")]
 pub use sqlite::write_sqlite;
+#[cfg(feature = "foreign")]
 pub use torch_snapshot::{SnapshotError, SnapshotProblem, write_snapshot};
+#[cfg(feature = "foreign")]
 pub use trace_csv::write_trace_csv;

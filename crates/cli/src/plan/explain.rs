@@ -8,7 +8,7 @@ use lifetime::{Bound, BufferId, Bytes, Explanation, HalfStep, LiveRange, OpAt, S
 
 use super::Report;
 use crate::failure::Failure;
-use crate::load::{Loaded, range_in_words};
+use crate::load::Loaded;
 use crate::quantity::Grouped;
 
 /// What was asked about and found.
@@ -96,7 +96,7 @@ fn write(subject: &Subject, report: &Report<'_>, out: &mut impl Write) -> io::Re
         Some(facts) => write_facts(facts, report, out)?,
         None => {
             writeln!(out, "  tier       {}: judged by its life alone, for lack of a graph", b.tier)?;
-            writeln!(out, "  live       {}", range_in_words(b.range.birth, b.range.death, &b.gaps))?;
+            writeln!(out, "  live       {}", b.live_in_words())?;
         }
     }
     write_place(subject.number, report, out)
@@ -105,7 +105,7 @@ fn write(subject: &Subject, report: &Report<'_>, out: &mut impl Write) -> io::Re
 fn write_facts(facts: &Explanation, report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "  tier       {}: {}", facts.tier, rule_in_words(facts, report))?;
     let (birth, death) = (facts.range.birth, facts.range.death);
-    writeln!(out, "  live       half-steps {} of {}", range_in_words(birth, death, &[]), facts.end.0)?;
+    writeln!(out, "  live       half-steps [{}, {}) of {}", birth.0, death.0, facts.end.0)?;
     let bound = |bound: &Bound, step: &str, op: &str| match bound {
         Bound::Step => step.to_owned(),
         Bound::Op(at) => format!("{op} {}", op_in_words(at)),
