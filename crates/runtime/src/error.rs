@@ -77,9 +77,28 @@ pub enum Error {
         /// All names.
         known: String,
     },
+    /// The trace file can't be written.
+    #[error("the trace {file} can't be {action}: {source}")]
+    Trace {
+        /// The file.
+        file: String,
+        /// What was tried: `created`, `written`.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The allocator refused.
+    #[error(transparent)]
+    Pools(Box<pools::Error>),
     /// The device refused.
     #[error(transparent)]
     Device(#[from] device::Error),
+}
+
+impl From<pools::Error> for Error {
+    fn from(error: pools::Error) -> Self {
+        Self::Pools(Box::new(error))
+    }
 }
 
 fn did_you_mean(nearest: &Option<String>) -> String {

@@ -5,6 +5,8 @@
 //! - Each setting has one winner, and says where it came from ([`Configuration`]): the call, `GPUMEM_CONF`, a variable of
 //!   its own, a file, or the default, in this order. A key that doesn't exist and a value that can't be are errors which
 //!   name them, their place, and the nearest thing that does exist. Nothing is half taken.
+//! - An [`Instance`] is a device with an allocator, made as a configuration says. There is one that everybody in the
+//!   process can reach ([`default_instance`]); nothing of it is torn down at exit.
 //! - Devices are opened by name ([`open_device`]): `host`, which is the default, and `sim`.
 //!
 //! # The idea
@@ -30,12 +32,18 @@
 mod configuration;
 mod error;
 mod file;
+mod instance;
+mod json;
 mod keys;
 mod registry;
+mod trace;
 mod values;
 
 pub use configuration::{Configuration, Setting, Source};
 pub use error::{Error, Result};
+pub use instance::{Instance, default_instance, settings_of};
+pub use json::{snapshot_json, statistics_json};
 pub use keys::{KEYS, Key, Kind};
 pub use registry::{DEVICES, DeviceKind, OpenDevice, open_configured, open_device};
+pub use trace::TraceFile;
 pub use values::{parse_percent, parse_size, parse_switch};

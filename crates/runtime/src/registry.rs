@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use device::{Device, SimDevice, SimOptions};
+use device::{Device, HostDevice, HostOptions, SimDevice, SimOptions};
 
 use crate::keys::nearest;
 use crate::{Configuration, Error, Result};
@@ -26,12 +26,20 @@ impl std::fmt::Debug for DeviceKind {
 }
 
 /// Every kind; the first is the default. A new back end is a line here.
-pub const DEVICES: &[DeviceKind] = &[DeviceKind {
-    name: "sim",
-    help: "A simulated device: addresses without bytes, every driver call counted and priced.",
-    is_host_accessible: false,
-    open: open_sim,
-}];
+pub const DEVICES: &[DeviceKind] = &[
+    DeviceKind {
+        name: "host",
+        help: "The host's own memory as a device, with streams as real queues.",
+        is_host_accessible: true,
+        open: open_host,
+    },
+    DeviceKind {
+        name: "sim",
+        help: "A simulated device: addresses without bytes, every driver call counted and priced.",
+        is_host_accessible: false,
+        open: open_sim,
+    },
+];
 
 /// A device that was opened, and as what.
 #[derive(Clone)]
@@ -69,6 +77,11 @@ pub fn open_device(name: &str, capacity_bytes: Option<u64>) -> Result<OpenDevice
 /// As [`open_device`].
 pub fn open_configured(configuration: &Configuration) -> Result<OpenDevice> {
     open_device(configuration.text("device").unwrap_or_default(), configuration.size("capacity"))
+}
+
+fn open_host(capacity_bytes: Option<u64>) -> Result<Arc<dyn Device>> {
+    let options = capacity_bytes.map_or_else(HostOptions::default, HostOptions::with_capacity);
+    Ok(Arc::new(HostDevice::new(options)?))
 }
 
 fn open_sim(capacity_bytes: Option<u64>) -> Result<Arc<dyn Device>> {
