@@ -58,9 +58,15 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Arena {
-    pub(crate) fn new(clocks: Clocks, hand_over: HandOver) -> Self {
-        Self {
-            tables: Tables { blocks: Blocks::new(), map: PageMap::new() },
+    pub(crate) fn new(clocks: Clocks, hand_over: HandOver) -> Result<Self> {
+        let no_addresses = || Error::Unsupported {
+            what: "an allocator",
+            problem: "this process has no addresses left for its tables",
+        };
+        let blocks = Blocks::new().ok_or_else(no_addresses)?;
+        let map = PageMap::new().ok_or_else(no_addresses)?;
+        Ok(Self {
+            tables: Tables { blocks, map },
             clocks,
             spans: Mutex::default(),
             uses: Mutex::default(),
@@ -70,7 +76,7 @@ impl Arena {
             sets: Mutex::default(),
             gone_hits: AtomicU64::new(0),
             gone_misses: AtomicU64::new(0),
-        }
+        })
     }
 
     /// The shard with this number.
@@ -171,16 +177,19 @@ impl Arena {
         wanted.map(|set| set.flush(&self.tables)).sum()
     }
 
-    /// Puts pending blocks of a shard that nothing uses any more into its bins. True if any was.
-    pub(crate) fn review(&self, shard: &Shard) -> bool {
-        let knowledge = self.clocks.knowledge(shard.stream);
-        let mut inner = shard.inner.lock();
-        if inner.pending.is_empty() || inner.reviewed == knowledge + 1 {
-            return false;
+    /// Puts pending blocks of a shard that nothing uses any more into its bins.
+    pub(crate) fn review(&self, shard: &Shard) {
+        self.review_locked(shard, &mut shard.inner.lock());
+    }
+
+    /// The same with the shard's lock held. Costs two loads as long as nothing new is known.
+    #[inline]
+    pub(crate) fn review_locked(&self, shard: &Shard, inner: &mut Inner) {
+        if inner.reviewed != self.clocks.knowledge(shard.stream) + 1 {
+            let view = self.clocks.view(shard.stream);
+            inner.reviewed = view.knowledge() + 1;
+            inner.review(&self.tables, |stream, component| view.covers(stream, component));
         }
-        let view = self.clocks.view(shard.stream);
-        inner.reviewed = view.knowledge() + 1;
-        inner.review(&self.tables, |stream, component| view.covers(stream, component))
     }
 
     /// Locks these shards, which are in the order of their numbers.
@@ -259,7 +268,9 @@ impl Arena {
         if !self.tables.blocks.grow(4096) {
             return Err(Error::TooMany { what: "block", most });
         }
-        self.tables.map.cover(base, bytes);
+        if !self.tables.map.covers(base, bytes) {
+            return Err(Error::TooMany { what: "address", most: crate::page_map::ADDRESS_END });
+        }
         let mut numbers = Vec::with_capacity(2);
         self.tables.blocks.refill(&mut numbers, 2);
         let [block_id, fence_id] = numbers[..] else { return Err(Error::TooMany { what: "block", most }) };
@@ -282,16 +293,19 @@ impl Arena {
         block.set_next(fence_id);
         fence.set_address(base + bytes);
         fence.set_bytes(0);
-        fence.set_state(State::of(Kind::Fence));
+        fence.set_state(match source {
+            Source::Handles(_) => State::GROWING_END,
+            Source::Plain { .. } => State::of(Kind::Fence),
+        });
         fence.set_prev(block_id);
         fence.set_next(NIL);
         let mut span = Span { base, bytes, first: block_id, fence: fence_id, pool: shard.pool, source };
         if let Source::Handles(_) = span.source {
             if let Some(left) = touching(&mut spans, shard.pool, base, true) {
-                span = self.join_spans(left, span);
+                span = self.join_spans(left, span, &shards, &mut inners);
             }
             if let Some(right) = touching(&mut spans, shard.pool, span.end(), false) {
-                span = self.join_spans(span, right);
+                span = self.join_spans(span, right, &shards, &mut inners);
             }
         }
         spans.insert(span.base, span);
@@ -305,11 +319,17 @@ impl Arena {
     }
 
     /// Makes one span of two that touch. All shards of the pool are locked.
-    fn join_spans(&self, left: Span, right: Span) -> Span {
+    fn join_spans(&self, left: Span, right: Span, shards: &[Arc<Shard>], inners: &mut [Guard<'_, Inner>]) -> Span {
         let blocks = &self.tables.blocks;
         let last = blocks.get(left.fence).prev();
         blocks.get(last).set_next(right.first);
         blocks.get(right.first).set_prev(last);
+        if blocks.get(last).kind() == Kind::Free
+            && let Ok(at) = shards.binary_search_by_key(&blocks.get(last).shard(), |shard| shard.number)
+        {
+            // It is at the end no more.
+            inners[at].list_again(&self.tables, last);
+        }
         blocks.get(left.fence).set_state(State::of(Kind::Vacant));
         blocks.give_back(&mut vec![left.fence], 0);
         let mut span = Span { bytes: left.bytes + right.bytes, fence: right.fence, ..left };

@@ -4,9 +4,10 @@
 //! them is a matter of the lock of the block's shard; the exceptions (`state` and the links between shards) are told at
 //! `Shard`.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::zeroed::{Zeroable, ZeroedTable};
 use crate::{Precision, Tag, Tier};
 
 /// Sizes and addresses of blocks are multiples of this many bytes.
@@ -17,10 +18,10 @@ pub(crate) type BlockId = u32;
 /// No block.
 pub(crate) const NIL: BlockId = 0;
 
-const CHUNK_BITS: u32 = if cfg!(miri) { 8 } else { 14 };
-const CHUNK: usize = 1 << CHUNK_BITS;
-/// 16 million blocks.
-const CHUNKS: usize = 1024;
+/// Blocks there can be. Their table takes 64 bytes of addresses for each, and memory for those in use.
+const MOST_BLOCKS: usize = if cfg!(miri) { 1 << 10 } else { 1 << 24 };
+/// Numbers that are made at once.
+const CHUNK: usize = if cfg!(miri) { 1 << 8 } else { 1 << 14 };
 
 /// What a block is, in the low bits of its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +53,18 @@ impl State {
     pub(crate) const HAS_USES: u32 = 1 << 4;
     /// A red zone follows the bytes asked for.
     pub(crate) const IS_GUARDED: u32 = 1 << 5;
+    /// Of a free block: it lies at the end of memory that can grow. Of a fence: so does what ends there.
+    pub(crate) const IS_TAIL: u32 = 1 << 6;
     const REFERENCE: u32 = 1 << 8;
     pub(crate) const MAX_REFERENCES: u32 = (1 << 24) - 1;
 
     /// A block with one reference and no flags, as most are.
     pub(crate) const LIVE: State = State(Kind::Live as u32 | Self::REFERENCE);
+
+    /// A free block, in a bin or on its way there.
+    pub(crate) const FREE: State = State(Kind::Free as u32);
+    /// The fence at the end of memory that can grow.
+    pub(crate) const GROWING_END: State = State(Kind::Fence as u32 | Self::IS_TAIL);
 
     pub(crate) const fn of(kind: Kind) -> State {
         State(kind as u32)
@@ -110,7 +118,7 @@ pub(crate) fn unpack_tag(word: u64) -> Tag {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Block {
     address: AtomicU64,
@@ -188,31 +196,35 @@ impl Block {
     }
 }
 
+// SAFETY:
+// - it consists of atomic integers, which may be zero and need no dropping.
+unsafe impl Zeroable for Block {}
+
 /// All blocks of an allocator.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    chunks: Box<[OnceLock<Box<[Block]>>]>,
+    table: ZeroedTable<Block>,
     spare: Mutex<Spare>,
-    /// Stands for numbers that were never given out.
-    none: Block,
 }
 
 #[derive(Debug, Default)]
 struct Spare {
     numbers: Vec<BlockId>,
-    chunks: usize,
+    made: usize,
 }
 
 impl Blocks {
-    pub(crate) fn new() -> Self {
-        Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(), spare: Mutex::default(), none: Block::default() }
+    /// `None`: there are no addresses for the table.
+    pub(crate) fn new() -> Option<Self> {
+        Some(Self { table: ZeroedTable::new(MOST_BLOCKS)?, spare: Mutex::default() })
     }
 
+    /// A number that was never given out stands for [`NIL`], which is no block's.
     #[inline]
     pub(crate) fn get(&self, id: BlockId) -> &Block {
-        match self.chunks.get(id as usize >> CHUNK_BITS).and_then(OnceLock::get) {
-            Some(chunk) => &chunk[id as usize & (CHUNK - 1)],
-            None => &self.none,
+        match self.table.get(id as usize) {
+            Some(block) => block,
+            None => &self.table[NIL as usize],
         }
     }
 
@@ -233,28 +245,28 @@ impl Blocks {
     pub(crate) fn grow(&self, want: usize) -> bool {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         while spare.numbers.len() < want {
-            let index = spare.chunks;
-            let Some(chunk) = self.chunks.get(index) else { return false };
-            chunk.get_or_init(|| (0..CHUNK).map(|_| Block::default()).collect());
-            spare.chunks += 1;
-            let first = index * CHUNK;
+            let first = spare.made;
+            let end = (first + CHUNK).min(self.table.len());
+            if first == end {
+                return false;
+            }
+            spare.made = end;
             // Room for all numbers there are, so that giving back never allocates. The lowest number comes out first.
-            let old = std::mem::replace(&mut spare.numbers, Vec::with_capacity((index + 1) * CHUNK));
-            spare.numbers.extend((first.max(1)..first + CHUNK).rev().map(|number| number as BlockId));
+            let old = std::mem::replace(&mut spare.numbers, Vec::with_capacity(end));
+            spare.numbers.extend((first.max(1)..end).rev().map(|number| number as BlockId));
             spare.numbers.extend(old);
         }
         true
     }
 
-    /// Every number that was ever given out may be below this one.
+    /// Every number that was ever given out is below this one.
     pub(crate) fn end(&self) -> BlockId {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        (spare.chunks * CHUNK) as BlockId
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).made as BlockId
     }
 
-    /// Bytes of host memory held.
+    /// Bytes of host memory held, at most.
     pub(crate) fn host_bytes(&self) -> u64 {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        (spare.chunks * CHUNK * size_of::<Block>() + spare.numbers.capacity() * 4) as u64
+        (spare.made * size_of::<Block>() + spare.numbers.capacity() * size_of::<BlockId>()) as u64
     }
 }

@@ -9,6 +9,7 @@ mod account;
 mod allocator;
 mod arena;
 mod bins;
+#[allow(unsafe_code)]
 mod block;
 mod clocks;
 mod error;
@@ -19,6 +20,7 @@ mod latency;
 mod lock;
 mod magazine;
 mod op_names;
+#[allow(unsafe_code)]
 mod page_map;
 mod pool;
 mod request;
@@ -31,6 +33,8 @@ mod tag;
 mod tags;
 mod threads;
 mod traits;
+#[allow(unsafe_code)]
+mod zeroed;
 
 pub use allocator::{
     Allocator, BlockInfo, GuardCallback, GuardFinding, GuardReport, LevelFigures, OpPoolFigures, OrderFigures,

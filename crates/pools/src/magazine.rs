@@ -92,14 +92,26 @@ impl MagazineSet {
 }
 
 impl Magazines {
-    /// A block of exactly `bytes`; `Moving`.
+    /// A block of `bytes` or up to an eighth more; `Moving`.
     #[inline]
     pub(crate) fn take(&mut self, tables: &Tables, bytes: u64) -> BlockId {
         let size = (bytes / GRANULE) as usize;
-        if self.heads[size] == NIL {
-            return NIL;
+        if self.heads[size] != NIL {
+            return self.pop(tables, size);
         }
-        self.pop(tables, size)
+        let most = (size + size / 8).min(SIZES - 1);
+        let (first, last) = (size / 64, most / 64);
+        let mut bits = self.words[first] & u64::MAX << (size % 64);
+        let mut word = first;
+        while bits == 0 {
+            if word == last {
+                return NIL;
+            }
+            word += 1;
+            bits = self.words[word];
+        }
+        let near = word * 64 + bits.trailing_zeros() as usize;
+        if near <= most { self.pop(tables, near) } else { NIL }
     }
 
     #[inline]

@@ -9,78 +9,83 @@
 //! Whoever looks up another address finds nothing, or a block that begins elsewhere; the caller compares addresses.
 //! Nodes are given back only by [`PageMap::compact`], while nobody inserts or removes.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::block::{BlockId, NIL};
 use crate::sync::{AtomicU32, Ordering};
+use crate::zeroed::{Zeroable, ZeroedTable};
 
 /// Addresses from here on belong to no process.
 pub(crate) const ADDRESS_END: u64 = 1 << ADDRESS_BITS;
 const ADDRESS_BITS: u32 = 48;
 const PAGE_BITS: u32 = 21;
-const LEAF_BITS: u32 = 13;
-const ROOTS: usize = 1 << (ADDRESS_BITS - PAGE_BITS - LEAF_BITS);
-const LEAF: usize = 1 << LEAF_BITS;
+const PAGES: usize = if cfg!(miri) { 1 << 20 } else { 1 << (ADDRESS_BITS - PAGE_BITS) };
+/// Where the table begins under an interpreter, which has no room for all addresses.
+const FIRST_PAGE: u64 = if cfg!(miri) { 1 << (40 - PAGE_BITS) } else { 0 };
 const FAN: usize = 64;
 /// Set in an entry that names a node.
 const NODE: u32 = 1 << 31;
+/// Nodes that are made at once.
 const CHUNK: usize = if cfg!(miri) { 16 } else { 1024 };
-const CHUNKS: usize = 4096;
+/// Nodes there can be.
+const MOST_NODES: usize = if cfg!(miri) { 4096 } else { 1 << 22 };
 
-type Node = [AtomicU32; FAN];
+#[derive(Debug)]
+struct Node([AtomicU32; FAN]);
+
+// SAFETY:
+// - it consists of atomic integers, which may be zero and need no dropping.
+unsafe impl Zeroable for Node {}
+
+/// An entry a page.
+#[derive(Debug)]
+struct Entry(AtomicU32);
+
+// SAFETY:
+// - as above.
+unsafe impl Zeroable for Entry {}
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct PageMap {
-    /// For each 16 GiB of addresses a leaf with an entry a page.
-    roots: Box<[OnceLock<Box<[AtomicU32]>>]>,
-    nodes: Box<[OnceLock<Box<[Node]>>]>,
+    pages: ZeroedTable<Entry>,
+    nodes: ZeroedTable<Node>,
     spare: Mutex<Spare>,
 }
 
 #[derive(Debug, Default)]
 struct Spare {
     nodes: Vec<u32>,
-    chunks: usize,
-    leaves: usize,
+    made: usize,
+    /// Bytes of addresses that have had blocks.
+    covered_bytes: u64,
 }
 
-/// There is no more room for nodes: 4 million of them are in use.
+/// There is no more room: 4 million nodes are in use, or the address is no process's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
 impl PageMap {
-    pub(crate) fn new() -> Self {
-        Self {
-            roots: (0..ROOTS).map(|_| OnceLock::new()).collect(),
-            nodes: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
-            spare: Mutex::default(),
-        }
+    /// `None`: there are no addresses for the tables.
+    pub(crate) fn new() -> Option<Self> {
+        Some(Self { pages: ZeroedTable::new(PAGES)?, nodes: ZeroedTable::new(MOST_NODES)?, spare: Mutex::default() })
     }
 
-    /// Makes room for blocks that begin in `[start, start + bytes)`.
-    pub(crate) fn cover(&self, start: u64, bytes: u64) {
-        let last = start.saturating_add(bytes.max(1) - 1).min(ADDRESS_END - 1);
-        for root in start >> (PAGE_BITS + LEAF_BITS)..=last >> (PAGE_BITS + LEAF_BITS) {
-            if let Some(leaf) = self.roots.get(root as usize)
-                && leaf.get().is_none()
-            {
-                leaf.get_or_init(|| (0..LEAF).map(|_| AtomicU32::new(0)).collect());
-                self.spare.lock().unwrap_or_else(PoisonError::into_inner).leaves += 1;
-            }
-        }
+    /// Whether blocks can begin in `[start, start + bytes)`.
+    pub(crate) fn covers(&self, start: u64, bytes: u64) -> bool {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).covered_bytes += bytes;
+        start.checked_add(bytes).is_some_and(|end| self.entry(end.saturating_sub(1)).is_some())
     }
 
     #[inline]
     fn entry(&self, address: u64) -> Option<&AtomicU32> {
-        let page = address >> PAGE_BITS;
-        let leaf = self.roots.get((page >> LEAF_BITS) as usize)?.get()?;
-        leaf.get(page as usize & (LEAF - 1))
+        let page = (address >> PAGE_BITS).wrapping_sub(FIRST_PAGE);
+        self.pages.get(page as usize).map(|entry| &entry.0)
     }
 
     #[inline]
-    fn node(&self, number: u32) -> Option<&Node> {
-        self.nodes.get(number as usize / CHUNK)?.get()?.get(number as usize % CHUNK)
+    fn node(&self, number: u32) -> Option<&[AtomicU32; FAN]> {
+        self.nodes.get(number as usize).map(|node| &node.0)
     }
 
     /// The block that begins at `address`, or possibly another or none where no live block does.
@@ -177,13 +182,12 @@ impl PageMap {
     fn take_node(&self) -> Result<u32, Full> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.nodes.is_empty() {
-            let index = spare.chunks;
-            let chunk = self.nodes.get(index).ok_or(Full)?;
-            chunk.get_or_init(|| (0..CHUNK).map(|_| Node::from([const { AtomicU32::new(0) }; FAN])).collect());
-            spare.chunks += 1;
-            let first = index * CHUNK;
-            spare.nodes.reserve((index + 1) * CHUNK);
-            spare.nodes.extend((first..first + CHUNK).rev().map(|number| number as u32));
+            let first = spare.made;
+            let end = (first + CHUNK).min(self.nodes.len());
+            spare.made = end;
+            // Room for all nodes there are, so that giving back never allocates.
+            spare.nodes.reserve(end);
+            spare.nodes.extend((first..end).rev().map(|number| number as u32));
         }
         spare.nodes.pop().ok_or(Full)
     }
@@ -191,7 +195,7 @@ impl PageMap {
     /// How many nodes are in use.
     pub(crate) fn nodes_in_use(&self) -> usize {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.chunks * CHUNK - spare.nodes.len()
+        spare.made - spare.nodes.len()
     }
 
     /// Gives back nodes without blocks among the pages of `[start, start + bytes)`. Nobody may insert or remove meanwhile;
@@ -221,13 +225,11 @@ impl PageMap {
         }
     }
 
-    /// Bytes of host memory held.
+    /// Bytes of host memory held, about.
     pub(crate) fn host_bytes(&self) -> u64 {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        (spare.chunks * CHUNK * size_of::<Node>()
-            + spare.leaves * LEAF * 4
-            + spare.nodes.capacity() * 4
-            + ROOTS * size_of::<OnceLock<Box<[AtomicU32]>>>()) as u64
+        let pages = spare.covered_bytes.div_ceil(1 << PAGE_BITS) * size_of::<Entry>() as u64;
+        pages + (spare.made * size_of::<Node>() + spare.nodes.capacity() * size_of::<u32>()) as u64
     }
 }
 
@@ -253,9 +255,8 @@ mod tests {
 
     #[test]
     fn each_block_is_found_where_it_begins_and_nowhere_else() {
-        let map = PageMap::new();
+        let map = PageMap::new().unwrap();
         let addresses = Addresses::new(2000);
-        map.cover(1 << 40, 1 << 30);
         let mut expected = BTreeMap::new();
         let mut random = 88172645463325252_u64;
         for round in 0..20_000_u32 {
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn addresses_that_no_process_has_are_found_empty() {
-        let map = PageMap::new();
+        let map = PageMap::new().unwrap();
         for address in [0, 512, ADDRESS_END, u64::MAX] {
             assert_eq!(map.find(address), NIL);
         }
@@ -302,8 +303,7 @@ mod tests {
 
     #[test]
     fn threads_that_share_pages_keep_their_blocks() {
-        let map = PageMap::new();
-        map.cover(1 << 40, 64 << 20);
+        let map = PageMap::new().unwrap();
         let addresses = Addresses::new(4096);
         let rounds = if cfg!(miri) { 2 } else { 300 };
         std::thread::scope(|scope| {

@@ -94,7 +94,7 @@ impl Default for Settings {
             defragment_percent: 30,
             defragment_floor_bytes: 256 << 20,
             magazines: true,
-            magazine_share: 128,
+            magazine_share: 512,
             guard: false,
             hand_over: HandOver::default(),
             sees_all_work: false,

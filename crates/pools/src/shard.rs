@@ -324,6 +324,12 @@ impl Inner {
         self.spare.len() >= 2
     }
 
+    /// Puts a free block of this shard where it belongs now.
+    pub(crate) fn list_again(&mut self, tables: &Tables, id: BlockId) {
+        self.bins.remove(&tables.blocks, id);
+        self.bins.push(&tables.blocks, id);
+    }
+
     /// Lets go of a free block of this shard: it is in no bin afterwards and counts nowhere.
     pub(crate) fn withdraw(&mut self, tables: &Tables, id: BlockId) {
         self.bins.remove(&tables.blocks, id);

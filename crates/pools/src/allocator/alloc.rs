@@ -123,6 +123,9 @@ impl Shared {
     #[inline]
     fn take(&self, shard: &Shard, inner: &mut Inner, request: &Request) -> std::result::Result<BlockId, Lack> {
         inner.note_request(self.arena.clocks.current(shard.stream));
+        if !inner.pending.is_empty() {
+            self.arena.review_locked(shard, inner);
+        }
         inner.take(&self.arena.tables, request.bytes, request.align)
     }
 
@@ -133,9 +136,10 @@ impl Shared {
         let tag = pack_tag(request.tag);
         block.set_tag(tag);
         block.set_stream(shard.stream);
-        block.set_pad((request.bytes - request.requested) as u32);
+        let allocated = block.bytes();
+        block.set_pad((allocated - request.requested) as u32);
         block.set_state(State::LIVE);
-        Weight { kind: kind_of(tag), requested: request.requested, allocated: request.bytes }
+        Weight { kind: kind_of(tag), requested: request.requested, allocated }
     }
 
     /// From whichever pool the tag names, and with everything that is told of requests.

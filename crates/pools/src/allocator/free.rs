@@ -144,10 +144,8 @@ impl Shared {
             && block.address() == ptr.0
             && self.is_plain.load(Ordering::Relaxed)
             && stream.is_none_or(|stream| self.is_home(block, stream))
-            // Of several threads that free it, one gets it.
-            && block.change(State::LIVE, MOVING)
+            && self.free_plain(id, block)
         {
-            self.free_plain(id, block);
             return Ok(());
         }
         self.free_slow(ptr, stream)
@@ -159,18 +157,21 @@ impl Shared {
         matches!(home, Some(Ok(true)))
     }
 
-    /// Drops a block that only its home stream uses and that the caller has made `Moving`.
+    /// Drops a block that only its home stream uses. False: it isn't such a block, and nothing has happened.
     #[inline]
-    fn free_plain(&self, id: BlockId, block: &Block) {
-        if block.bytes() <= LARGEST {
-            let kept = with_set_of_shard(self.asker(), block.shard(), |set| self.keep(set, id));
-            if kept.is_some() {
-                return;
-            }
-            self.free_small_elsewhere(id, block);
-            return;
+    fn free_plain(&self, id: BlockId, block: &Block) -> bool {
+        if block.bytes() > LARGEST {
+            return self.put_back(id, block);
         }
-        self.put_back(id, block);
+        // Of several threads that free it, one gets it.
+        if !block.change(State::LIVE, MOVING) {
+            return false;
+        }
+        let kept = with_set_of_shard(self.asker(), block.shard(), |set| self.keep(set, id));
+        if kept.is_none() {
+            self.free_small_elsewhere(id, block);
+        }
+        true
     }
 
     #[inline]
@@ -204,19 +205,26 @@ impl Shared {
                 return;
             }
         }
+        block.set_state(State::LIVE);
         self.put_back(id, block);
     }
 
-    /// Gives a dropped block, which the caller has made `Moving`, back to its shard.
+    /// Gives a live block back to its shard. False: it isn't live, or has uses, guards or references.
     #[inline]
-    fn put_back(&self, id: BlockId, block: &Block) {
+    fn put_back(&self, id: BlockId, block: &Block) -> bool {
         let tables = &self.arena.tables;
-        let Some(shard) = self.arena.shard(block.shard()) else { return };
-        let weight = Weight::of(&tables.blocks, id);
+        let Some(shard) = self.arena.shard(block.shard()) else { return false };
         let mut inner = shard.inner.lock();
+        // The lock decides which of several threads that free it gets it. Who would add a reference or a use now has none
+        // of its own, which is its caller's error.
+        if block.state() != State::LIVE || block.shard() != shard.number {
+            return false;
+        }
+        let weight = Weight::of(&tables.blocks, id);
         inner.account.free(weight);
         inner.account.settle(weight.allocated);
         inner.put(tables, id);
+        true
     }
 
     #[cold]

@@ -103,7 +103,7 @@ impl Allocator {
         let shared = Shared {
             id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             forks: fork::forks(),
-            arena: Arc::new(Arena::new(clocks, settings.hand_over)),
+            arena: Arc::new(Arena::new(clocks, settings.hand_over)?),
             supply,
             pools,
             is_plain: AtomicBool::new(false),

@@ -1,0 +1,113 @@
+//! Tables so large that only the parts in use may take memory: the system gives zeroed pages as they are touched.
+
+use std::alloc::{Layout, alloc_zeroed};
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+/// A type all of whose fields may be zero bytes.
+///
+/// # Safety
+/// Memory of zeros has to be a valid value of the type, and the type must need no dropping.
+pub(crate) unsafe trait Zeroable {}
+
+/// `len` values that began as zeros. Reserves addresses; takes memory only for what is touched.
+#[derive(Debug)]
+pub(crate) struct ZeroedTable<T> {
+    start: NonNull<T>,
+    len: usize,
+    /// What was allocated: more than the values take, so that they can be aligned in it.
+    memory: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY:
+// - the table owns its values and hands out shared references only, like a boxed slice.
+unsafe impl<T: Send> Send for ZeroedTable<T> {}
+// SAFETY:
+// - as above.
+unsafe impl<T: Sync> Sync for ZeroedTable<T> {}
+
+impl<T: Zeroable> ZeroedTable<T> {
+    /// As many of `len` values as there are addresses for: `len`, or a half, a quarter and so on of it. `None`: not even
+    /// one.
+    pub(crate) fn new(len: usize) -> Option<Self> {
+        let mut len = len;
+        while len > 0 {
+            if let Some(table) = Self::exactly(len) {
+                return Some(table);
+            }
+            len /= 2;
+        }
+        None
+    }
+
+    fn exactly(len: usize) -> Option<Self> {
+        // Memory with a larger alignment than usual is zeroed by hand, which would touch all of it.
+        const USUAL_ALIGN: usize = 16;
+        let values = Layout::array::<T>(len).ok().filter(|layout| layout.size() > 0)?;
+        let slack = values.align().saturating_sub(USUAL_ALIGN);
+        let layout = Layout::from_size_align(values.size().checked_add(slack)?, USUAL_ALIGN).ok()?;
+        // SAFETY:
+        // - the layout's size isn't zero.
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let lead = memory.as_ptr().align_offset(values.align());
+        if lead > slack {
+            return None;
+        }
+        // SAFETY:
+        // - `lead` is at most `slack`, by which the allocation is longer than the values.
+        let start = unsafe { memory.add(lead) }.cast::<T>();
+        Some(Self { start, len, memory, layout })
+    }
+}
+
+impl<T> Deref for ZeroedTable<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY:
+        // - from `start` on there is room for `len` values in one allocation, aligned for them, that lives as long as the table;
+        // - zeros are valid values of the type (`Zeroable`), and values change only through shared references, as atomics do;
+        // - its size is that of a layout, so it doesn't exceed `isize::MAX`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T> Drop for ZeroedTable<T> {
+    fn drop(&mut self) {
+        // SAFETY:
+        // - the memory was allocated with this layout and nobody has references into it any more;
+        // - the values need no dropping (`Zeroable`).
+        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::sync::{AtomicU32, Ordering};
+
+    #[derive(Debug)]
+    #[repr(align(64))]
+    struct Value(AtomicU32);
+
+    // SAFETY:
+    // - an atomic integer may be zero and needs no dropping.
+    unsafe impl Zeroable for Value {}
+
+    #[test]
+    fn values_begin_as_zeros_and_keep_what_is_stored() {
+        let table = ZeroedTable::<Value>::new(1000).unwrap();
+        assert!(table.iter().all(|value| value.0.load(Ordering::Relaxed) == 0));
+        table[999].0.store(7, Ordering::Relaxed);
+        assert_eq!((table.len(), table[999].0.load(Ordering::Relaxed)), (1000, 7));
+    }
+
+    #[test]
+    fn what_has_no_addresses_gets_fewer_values() {
+        #[cfg(not(miri))]
+        assert!(ZeroedTable::<Value>::new(1 << 56).is_some_and(|table| table.len() < 1 << 56));
+    }
+}
