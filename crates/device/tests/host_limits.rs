@@ -3,6 +3,7 @@
 
 use device::{Access, AddressRange, Device, DevicePtr, Error, HostDevice, HostOptions, Mapping, Place};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 const MIB: u64 = 1 << 20;
@@ -205,5 +206,48 @@ fn a_limit_of_mappings_is_named_and_nothing_is_half_done() {
         vmm.unmap(&[middle]).unwrap();
         device.alloc(MIB).unwrap();
         device.check().unwrap();
+    });
+}
+
+/// Bytes of memory in this process' files without a name.
+fn bytes_in_files() -> u64 {
+    let of = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let is_ours = std::fs::read_link(&path).ok()?.to_string_lossy().contains("memfd:gpumem");
+        is_ours.then(|| std::fs::metadata(path).map_or(0, |found| found.blocks() * 512))
+    };
+    std::fs::read_dir("/proc/self/fd").unwrap().filter_map(of).sum()
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    status.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * rustix::param::page_size() as u64
+}
+
+#[test]
+fn memory_goes_back_to_the_system() {
+    alone("memory_goes_back_to_the_system", || {
+        let device = open(2 * MIB);
+        let vmm = device.vmm().unwrap();
+        let range = vmm.reserve_range(16 * MIB, 0).unwrap();
+        let handle = vmm.create_handles(16 * MIB, 1).unwrap()[0];
+        vmm.map(&[Mapping { at: range.start, handle, bytes: 16 * MIB }]).unwrap();
+        vmm.set_access(&[range], Access::ReadWrite).unwrap();
+        let plain = device.alloc(16 * MIB).unwrap();
+        let before = resident_bytes();
+        assert_eq!(bytes_in_files(), 0);
+        let bytes = vec![1; 16 * MIB as usize];
+        device.write(Place::Device(range.start), &bytes).unwrap();
+        device.write(Place::Device(plain), &bytes).unwrap();
+        drop(bytes);
+        assert!(bytes_in_files() >= 16 * MIB && resident_bytes() >= before + 32 * MIB);
+        device.free(plain).unwrap();
+        vmm.release_handles(&[handle]).unwrap();
+        assert!(bytes_in_files() >= 16 * MIB, "it is still mapped");
+        vmm.unmap(&[range]).unwrap();
+        assert_eq!(bytes_in_files(), 0);
+        assert!(resident_bytes() < before + 2 * MIB, "{} of {before} bytes", resident_bytes());
+        drop(device);
+        assert!(std::fs::read_to_string("/proc/self/maps").unwrap().lines().all(|line| !line.contains("memfd:gpumem")));
     });
 }
