@@ -38,7 +38,10 @@
 //! linear in the streams. Two things grow: a stream's open waits, while the work waited for doesn't finish, and the map
 //! of uses, with the places of blocks.
 //!
-//! The host device costs a few system calls an allocation or mapping, and no memory before it is touched.
+//! The host device costs a few system calls an allocation or mapping, and no memory before it is touched: 3.3 us for
+//! an alloc and its free, 6 us for mapping a page, setting its access and unmapping it, 0.4 us for a record and a query
+//! on an idle stream, 1 us to queue a copy, 30 us to queue one and wait for it; copies run at 9 GiB/s (`cargo bench -p
+//! device --bench host`, 2026-11-29, x86-64, two shared cores, load 2 to 4, the commit that adds this bench).
 //!
 //! # What it refuses
 //! Ids and pointers it didn't hand out, mappings of parts, sizes that aren't whole pages ([`Error`]). The simulated
