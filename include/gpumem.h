@@ -42,6 +42,23 @@
 /** What a gpumem_device_info begins with. */
 #define GPUMEM_DEVICE_INFO_INIT { sizeof(gpumem_device_info), 0, 0, 0, 0, 0, 0, 0 }
 
+/** What a gpumem_tag begins with. */
+#define GPUMEM_TAG_INIT { sizeof(gpumem_tag), { 0, 0, 0, 0 } }
+
+/** What a gpumem_block_info begins with. */
+#define GPUMEM_BLOCK_INFO_INIT { sizeof(gpumem_block_info), 0, 0, 0, { 0, 0, 0, 0 }, 0, 0 }
+
+#define GPUMEM_LEVEL_INIT { 0, 0, 0 }
+#define GPUMEM_QUANTILES_INIT { 0, 0, 0, 0, 0, 0 }
+
+/** What a gpumem_statistics begins with. */
+#define GPUMEM_STATISTICS_INIT { sizeof(gpumem_statistics), GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, \
+    GPUMEM_LEVEL_INIT, { GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT }, \
+    { GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, \
+      GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, GPUMEM_LEVEL_INIT, \
+      GPUMEM_LEVEL_INIT }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, GPUMEM_QUANTILES_INIT, GPUMEM_QUANTILES_INIT, \
+    GPUMEM_QUANTILES_INIT, GPUMEM_QUANTILES_INIT, GPUMEM_QUANTILES_INIT, 0, 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0, 0 }, 0 }
+
 /** What a gpumem_tensor begins with. */
 #define GPUMEM_TENSOR_INIT { sizeof(gpumem_tensor), NULL, 0, 0, 0, 0, GPUMEM_NO_TENSOR, 0 }
 
@@ -58,6 +75,21 @@
 /** What a gpumem_placement begins with. */
 #define GPUMEM_PLACEMENT_INIT { sizeof(gpumem_placement), 0, 0, 0, 0, 0, 0, 0 }
 
+
+/**
+ * The default stream of every device.
+ */
+#define GPUMEM_STREAM_DEFAULT 0
+
+/**
+ * For `gpumem_allocator_free`: the stream that the block was asked for on, and all that were recorded as using it.
+ */
+#define GPUMEM_STREAM_HOME 18446744073709551615ull
+
+/**
+ * For synchronizing: the whole device.
+ */
+#define GPUMEM_STREAM_ALL 18446744073709551615ull
 
 /**
  * Number of no tensor.
@@ -155,6 +187,71 @@
 #define GPUMEM_ORDER_MEMORY 2
 
 /**
+ * Not said.
+ */
+#define GPUMEM_PRECISION_UNKNOWN 0
+
+/**
+ * 64-bit floats.
+ */
+#define GPUMEM_PRECISION_FP64 1
+
+/**
+ * 32-bit floats.
+ */
+#define GPUMEM_PRECISION_FP32 2
+
+/**
+ * 32-bit floats multiplied with 19 bits.
+ */
+#define GPUMEM_PRECISION_TF32 3
+
+/**
+ * 16-bit IEEE floats.
+ */
+#define GPUMEM_PRECISION_FP16 4
+
+/**
+ * 16-bit floats with the range of 32.
+ */
+#define GPUMEM_PRECISION_BF16 5
+
+/**
+ * 8-bit floats.
+ */
+#define GPUMEM_PRECISION_FP8 6
+
+/**
+ * 4-bit floats.
+ */
+#define GPUMEM_PRECISION_FP4 7
+
+/**
+ * 64-bit integers.
+ */
+#define GPUMEM_PRECISION_INT64 8
+
+/**
+ * 32-bit integers.
+ */
+#define GPUMEM_PRECISION_INT32 9
+
+/**
+ * 16-bit integers.
+ */
+#define GPUMEM_PRECISION_INT16 10
+
+/**
+ * 8-bit integers.
+ */
+#define GPUMEM_PRECISION_INT8 11
+
+/**
+ * Booleans.
+ */
+#define GPUMEM_PRECISION_BOOL 12
+
+/**
  * Rises with changes that break programs; the soname follows it. Before 1.0 a rise of `GPUMEM_VERSION_MINOR` may break
  * them too.
  */
@@ -191,6 +288,11 @@
 #define GPUMEM_ON 2
 
 /**
+ * An allocator on a device.
+ */
+typedef struct gpumem_allocator gpumem_allocator;
+
+/**
  * A device that memory comes from. Made by `gpumem_device_create`, given up with `gpumem_device_destroy`; allocators
  * that were made on it keep it.
  */
@@ -202,9 +304,19 @@ typedef struct gpumem_device gpumem_device;
 typedef struct gpumem_graph gpumem_graph;
 
 /**
+ * A call of the driver that is under way.
+ */
+typedef struct gpumem_notice gpumem_notice;
+
+/**
  * A plan: an offset for everything that needs bytes.
  */
 typedef struct gpumem_plan gpumem_plan;
+
+/**
+ * Tags that were in force on a thread, to be put in force on another one.
+ */
+typedef struct gpumem_tags gpumem_tags;
 
 /**
  * What a call answers: 0, or why it was refused. A refused call changed nothing. Numbers are never used again for
@@ -258,6 +370,76 @@ typedef struct {
 } gpumem_config;
 
 /**
+ * What a request says about itself.
+ */
+typedef struct {
+    /**
+     * `GPUMEM_TIER_PERSISTENT` and so on; 0 is temporary.
+     */
+    int32_t tier;
+    /**
+     * `GPUMEM_PRECISION_FP32` and so on.
+     */
+    int32_t precision;
+    /**
+     * The operator, as `gpumem_op_number` numbers it; 0 is none.
+     */
+    uint32_t op;
+    /**
+     * Who it belongs to, by a number of the program's choice; 0 is nobody.
+     */
+    uint32_t owner;
+} gpumem_tag_values;
+
+/**
+ * A tag. Begin with `GPUMEM_TAG_INIT`.
+ */
+typedef struct {
+    /**
+     * `sizeof(gpumem_tag)`.
+     */
+    size_t struct_size;
+    /**
+     * What it says.
+     */
+    gpumem_tag_values values;
+} gpumem_tag;
+
+/**
+ * What is known about a live block. Begin with `GPUMEM_BLOCK_INFO_INIT`.
+ */
+typedef struct {
+    /**
+     * `sizeof(gpumem_block_info)`.
+     */
+    size_t struct_size;
+    /**
+     * Bytes asked for.
+     */
+    uint64_t requested_bytes;
+    /**
+     * Bytes it takes up.
+     */
+    uint64_t bytes;
+    /**
+     * Its home stream.
+     */
+    uint64_t stream;
+    /**
+     * What its request said about itself.
+     */
+    gpumem_tag_values tag;
+    /**
+     * References to it.
+     */
+    uint32_t references;
+    /**
+     * Always 0.
+     */
+    uint32_t reserved;
+} gpumem_block_info;
+
+/**
  * What a device is. Begin with `GPUMEM_DEVICE_INFO_INIT`.
  */
 typedef struct {
@@ -294,6 +476,185 @@ typedef struct {
      */
     int32_t is_host_accessible;
 } gpumem_device_info;
+
+/**
+ * A level in bytes.
+ */
+typedef struct {
+    /**
+     * Now.
+     */
+    uint64_t current_bytes;
+    /**
+     * At its highest; while several streams allocate an upper bound.
+     */
+    uint64_t peak_bytes;
+    /**
+     * All that ever came in.
+     */
+    uint64_t cumulative_bytes;
+} gpumem_level;
+
+/**
+ * How long calls took, in ns, within 3.2 %.
+ */
+typedef struct {
+    /**
+     * How many calls these stand for.
+     */
+    uint64_t count;
+    /**
+     * Half of them took at most this.
+     */
+    uint64_t p50_ns;
+    /**
+     * Nine in ten took at most this.
+     */
+    uint64_t p90_ns;
+    /**
+     * 99 in 100 took at most this.
+     */
+    uint64_t p99_ns;
+    /**
+     * 999 in 1000 took at most this.
+     */
+    uint64_t p999_ns;
+    /**
+     * The longest that was timed.
+     */
+    uint64_t max_ns;
+} gpumem_quantiles;
+
+/**
+ * What an allocator has done and holds: live <= allocated <= active <= reserved. While other threads allocate, figures
+ * are of slightly different moments. Begin with `GPUMEM_STATISTICS_INIT`.
+ */
+typedef struct {
+    /**
+     * `sizeof(gpumem_statistics)`.
+     */
+    size_t struct_size;
+    /**
+     * Bytes requested and not freed by the host.
+     */
+    gpumem_level live;
+    /**
+     * The same after rounding.
+     */
+    gpumem_level allocated;
+    /**
+     * Allocated, or freed by the host and still in use by streams.
+     */
+    gpumem_level active;
+    /**
+     * Bytes held from the device.
+     */
+    gpumem_level reserved;
+    /**
+     * Live bytes: temporary, cyclic, persistent.
+     */
+    gpumem_level tiers[3];
+    /**
+     * Live bytes by precision, in the order of `GPUMEM_PRECISION_UNKNOWN` and so on.
+     */
+    gpumem_level precisions[13];
+    /**
+     * Bytes that nothing uses, except those kept for threads.
+     */
+    uint64_t free_bytes;
+    /**
+     * The largest of these in one piece.
+     */
+    uint64_t largest_free_bytes;
+    /**
+     * (1 - largest free block / all free bytes) x 100.
+     */
+    double fragmentation_percent;
+    /**
+     * Bytes freed by the host that streams may still use.
+     */
+    uint64_t pending_bytes;
+    /**
+     * Bytes of freed blocks kept for the threads that freed them.
+     */
+    uint64_t cached_bytes;
+    /**
+     * Requests answered.
+     */
+    uint64_t allocs;
+    /**
+     * Blocks dropped.
+     */
+    uint64_t frees;
+    /**
+     * Requests answered by what their thread kept.
+     */
+    uint64_t cache_hits;
+    /**
+     * Small requests that weren't.
+     */
+    uint64_t cache_misses;
+    /**
+     * One in how many quick calls is timed.
+     */
+    uint64_t sampled_every;
+    /**
+     * Requests, quick ones weighted by how many they stand for.
+     */
+    gpumem_quantiles alloc_ns;
+    /**
+     * Requests that were answered at once.
+     */
+    gpumem_quantiles alloc_hit_ns;
+    /**
+     * All other requests; each is timed.
+     */
+    gpumem_quantiles alloc_slow_ns;
+    /**
+     * Frees that were done at once.
+     */
+    gpumem_quantiles free_hit_ns;
+    /**
+     * Frees of blocks with users, references or guards; each is timed.
+     */
+    gpumem_quantiles free_slow_ns;
+    /**
+     * Requests that found nothing at hand.
+     */
+    uint64_t slow_requests;
+    /**
+     * Requests that failed.
+     */
+    uint64_t failed_requests;
+    /**
+     * Calls of the device that take or give back memory.
+     */
+    uint64_t driver_calls;
+    /**
+     * Of these, those that it refused.
+     */
+    uint64_t driver_refusals;
+    /**
+     * Reservations of plain memory that are held.
+     */
+    uint64_t segments;
+    /**
+     * Handles of physical memory that are held.
+     */
+    uint64_t handles;
+    /**
+     * Times that a step's end tidied up.
+     */
+    uint64_t defragmentations;
+    /**
+     * Cyclic blocks by references: 1, 2, 3, 4 to 7, and more.
+     */
+    uint64_t cyclic_references[5];
+    /**
+     * Bytes of host memory that the allocator takes.
+     */
+    uint64_t host_bytes;
+} gpumem_statistics;
 
 /**
  * A tensor to be added. Begin with `GPUMEM_TENSOR_INIT`.
@@ -618,6 +979,83 @@ typedef struct {
 } gpumem_buffer;
 
 /**
+ * Why a request would fail. Valid only during the call that gets it.
+ */
+typedef struct {
+    /**
+     * The library's `sizeof(gpumem_shortage)`: at least that of the header the program was built with.
+     */
+    size_t struct_size;
+    /**
+     * All there is to say, in words.
+     */
+    const char *text;
+    /**
+     * Bytes asked for.
+     */
+    uint64_t requested_bytes;
+    /**
+     * Alignment asked for.
+     */
+    uint64_t alignment;
+    /**
+     * Stream that asked.
+     */
+    uint64_t stream;
+    /**
+     * The largest block that the stream could have had.
+     */
+    uint64_t largest_free_bytes;
+    /**
+     * Bytes held from the device that nothing uses.
+     */
+    uint64_t idle_bytes;
+    /**
+     * Of these, what may not pass to this stream yet.
+     */
+    uint64_t idle_elsewhere_bytes;
+    /**
+     * Bytes freed by the host that streams may still use.
+     */
+    uint64_t pending_bytes;
+    /**
+     * Bytes requested and not freed.
+     */
+    uint64_t live_bytes;
+    /**
+     * Bytes held from the device.
+     */
+    uint64_t reserved_bytes;
+    /**
+     * Bytes free on the device, or `GPUMEM_UNSET`.
+     */
+    uint64_t device_free_bytes;
+    /**
+     * All bytes of the device.
+     */
+    uint64_t device_total_bytes;
+    /**
+     * The hard budget, or `GPUMEM_UNSET`.
+     */
+    uint64_t budget_bytes;
+    /**
+     * What the request said about itself.
+     */
+    gpumem_tag_values tag;
+} gpumem_shortage;
+
+/**
+ * Called before a request fails, on the thread that asked and outside every lock: it may allocate, free and trim. Returns
+ * 0 to let it fail, anything else to have it tried again.
+ */
+typedef int32_t (*gpumem_out_of_memory_callback)(const gpumem_shortage *shortage, void *data);
+
+/**
+ * Called with a callback's data once the callback is not called any more.
+ */
+typedef void (*gpumem_drop_callback)(void *data);
+
+/**
  * It worked.
  */
 #define GPUMEM_STATUS_OK 0
@@ -727,6 +1165,94 @@ extern "C" {
 #endif // __cplusplus
 
 /**
+ * Any thread. Makes an allocator on `device`, or, if that is null, on a device of its own that `config` and the
+ * environment name. `config` may be null. The device's handle may be destroyed any time.
+ */
+gpumem_status gpumem_allocator_create(const gpumem_device *device,
+                                      const gpumem_config *config,
+                                      gpumem_allocator **allocator);
+
+/**
+ * Any thread. The process's own allocator, which all parts of the program share: made at the first call from the
+ * environment's settings. Can't be destroyed.
+ */
+gpumem_status gpumem_allocator_default(gpumem_allocator **allocator);
+
+/**
+ * Any thread, once for each handle. Gives the allocator up with all its blocks; null is nothing. Work that still uses
+ * its blocks has to be over. A trace that is on is finished; an error in that is returned, and the allocator is gone all
+ * the same.
+ */
+gpumem_status gpumem_allocator_destroy(gpumem_allocator *allocator);
+
+/**
+ * Any thread. A handle of the device that the allocator is on; to be destroyed like any other.
+ */
+gpumem_status gpumem_allocator_device(const gpumem_allocator *allocator, gpumem_device **device);
+
+/**
+ * Any thread. Memory of at least `bytes` bytes for work that is queued on `stream` from now on, tagged with the thread's
+ * current tag. `alignment` is a power of two; 0 means 512, as anything below does. A request for 0 bytes gets an address
+ * of its own. `GPUMEM_STATUS_OUT_OF_MEMORY` comes once nothing helped, the callback included; the last error then says
+ * who holds what.
+ */
+gpumem_status gpumem_allocator_alloc(const gpumem_allocator *allocator,
+                                     uint64_t bytes,
+                                     uint64_t alignment,
+                                     uint64_t stream,
+                                     void **block);
+
+/**
+ * Any thread. The same with a tag for this request alone; null is the thread's current one.
+ */
+gpumem_status gpumem_allocator_alloc_tagged(const gpumem_allocator *allocator,
+                                            uint64_t bytes,
+                                            uint64_t alignment,
+                                            uint64_t stream,
+                                            const gpumem_tag *tag,
+                                            void **block);
+
+/**
+ * Any thread, also another one than asked for it. Drops a block; of one with several references, one of them. Null is
+ * nothing. Its memory goes to other requests once all work that may use it is over: with `GPUMEM_STREAM_HOME` what its
+ * home stream and all recorded users have queued so far; with a stream what that has queued so far (and recorded
+ * users), as with cudaFreeAsync. Makes no driver call.
+ */
+gpumem_status gpumem_allocator_free(const gpumem_allocator *allocator, void *block, uint64_t stream);
+
+/**
+ * Any thread. Says that work of `stream` also uses a block: all of it that is queued by the time of the free.
+ */
+gpumem_status gpumem_allocator_record_use(const gpumem_allocator *allocator, void *block, uint64_t stream);
+
+/**
+ * Any thread. Says that work of `stream` that was queued so far is the last that uses the block, of a stream that was
+ * recorded as using it.
+ */
+gpumem_status gpumem_allocator_use_done(const gpumem_allocator *allocator, void *block, uint64_t stream);
+
+/**
+ * Any thread. Adds a reference to a block. How many there are then is written to `references`, unless that is null.
+ */
+gpumem_status gpumem_allocator_retain(const gpumem_allocator *allocator, void *block, uint32_t *references);
+
+/**
+ * Any thread. Takes a reference away; with the last one the block is dropped, as by `gpumem_allocator_free` with
+ * `GPUMEM_STREAM_HOME`. How many are left is written to `references`, unless that is null.
+ */
+gpumem_status gpumem_allocator_release(const gpumem_allocator *allocator, void *block, uint32_t *references);
+
+/**
+ * Any thread. What is known about a live block.
+ */
+gpumem_status gpumem_allocator_block(const gpumem_allocator *allocator, const void *block, gpumem_block_info *info);
+
+/**
+ * Any thread. The allocator's settings as `gpumem_config_settings` writes them.
+ */
+gpumem_status gpumem_allocator_settings(const gpumem_allocator *allocator, char *buffer, size_t capacity, size_t *size);
+
+/**
  * Any thread. Every setting that `config` (null for none) and the environment come to, as a JSON list: name, value (null
  * for none), source (`the call`, `GPUMEM_CONF`, a variable's or a file's name, `the default`) and what it does.
  */
@@ -833,6 +1359,36 @@ gpumem_status gpumem_device_write(const gpumem_device *device, void *to, const v
 gpumem_status gpumem_device_read(const gpumem_device *device, const void *from, void *to, size_t bytes);
 
 /**
+ * Any thread. What the allocator has done and holds.
+ */
+gpumem_status gpumem_allocator_statistics(const gpumem_allocator *allocator, gpumem_statistics *statistics);
+
+/**
+ * Any thread. The same and more as a JSON object, gpumem-statistics/1. Its size may change from one call to the next:
+ * leave some room.
+ */
+gpumem_status gpumem_allocator_statistics_json(const gpumem_allocator *allocator,
+                                               char *buffer,
+                                               size_t capacity,
+                                               size_t *size);
+
+/**
+ * Any thread. All segments and blocks as a JSON object, gpumem-snapshot/1. Requests of other threads go on meanwhile, and
+ * its size may change from one call to the next: leave some room.
+ */
+gpumem_status gpumem_allocator_snapshot(const gpumem_allocator *allocator,
+                                        char *buffer,
+                                        size_t capacity,
+                                        size_t *size);
+
+/**
+ * Any thread. The same into a file; gzip if its name ends in `.gz`, zstd if in `.zst`. The file is in its place only once
+ * it is whole.
+ */
+gpumem_status gpumem_allocator_snapshot_save(const gpumem_allocator *allocator,
+                                             const char *path);
+
+/**
  * Any thread. An empty graph with this name; null for none.
  */
 gpumem_status gpumem_graph_create(const char *name, gpumem_graph **graph);
@@ -896,6 +1452,102 @@ const char *gpumem_last_error(void);
  * Any thread. The status of the last call of this thread that failed; `GPUMEM_STATUS_OK` if none did.
  */
 gpumem_status gpumem_last_error_status(void);
+
+/**
+ * Any thread. `by` was made to wait for all that `of` has queued, by whatever calls.
+ */
+gpumem_status gpumem_allocator_stream_waited(const gpumem_allocator *allocator, uint64_t of, uint64_t by);
+
+/**
+ * Any thread. An event was recorded on a stream. Events are known by a number of the program's choice, such as their
+ * handle.
+ */
+gpumem_status gpumem_allocator_event_recorded(const gpumem_allocator *allocator, uint64_t event, uint64_t stream);
+
+/**
+ * Any thread. A stream was made to wait for an event.
+ */
+gpumem_status gpumem_allocator_event_waited(const gpumem_allocator *allocator, uint64_t event, uint64_t stream);
+
+/**
+ * Any thread. The host waited for an event, or asked and heard that it has happened.
+ */
+gpumem_status gpumem_allocator_event_synchronized(const gpumem_allocator *allocator, uint64_t event);
+
+/**
+ * Any thread. An event is about to be destroyed, or was changed in a way that no other call here says.
+ */
+gpumem_status gpumem_allocator_event_destroyed(const gpumem_allocator *allocator, uint64_t event);
+
+/**
+ * Any thread. A stream is about to be destroyed; its number may come back for another one.
+ */
+gpumem_status gpumem_allocator_stream_destroyed(const gpumem_allocator *allocator, uint64_t stream);
+
+/**
+ * Any thread. The host waited for a stream, or for all with `GPUMEM_STREAM_ALL`, or asked and heard that it is finished.
+ */
+gpumem_status gpumem_allocator_synchronized(const gpumem_allocator *allocator,
+                                            uint64_t stream);
+
+/**
+ * Any thread. Work was queued on a stream. Only matters where the setting `sees_all_work` is on.
+ */
+gpumem_status gpumem_allocator_work_queued(const gpumem_allocator *allocator, uint64_t stream);
+
+/**
+ * Any thread. Before an event is recorded on a stream.
+ */
+gpumem_status gpumem_notice_record(const gpumem_allocator *allocator,
+                                   uint64_t event,
+                                   uint64_t stream,
+                                   gpumem_notice **notice);
+
+/**
+ * Any thread. Before an event is recorded in a way that says nothing of order: in a capture, or by a form of record that
+ * has no function here. Afterwards the event stands for nothing, whether the call succeeds or not.
+ */
+gpumem_status gpumem_notice_unmodelled_record(const gpumem_allocator *allocator,
+                                              uint64_t event,
+                                              gpumem_notice **notice);
+
+/**
+ * Any thread. Before a stream is made to wait for an event.
+ */
+gpumem_status gpumem_notice_wait(const gpumem_allocator *allocator,
+                                 uint64_t event,
+                                 uint64_t stream,
+                                 gpumem_notice **notice);
+
+/**
+ * Any thread. Before `by` is made to wait for all that `of` has queued.
+ */
+gpumem_status gpumem_notice_stream_wait(const gpumem_allocator *allocator,
+                                        uint64_t of,
+                                        uint64_t by,
+                                        gpumem_notice **notice);
+
+/**
+ * Any thread. Before the host waits for an event, or asks whether it has happened.
+ */
+gpumem_status gpumem_notice_event_synchronize(const gpumem_allocator *allocator,
+                                              uint64_t event,
+                                              gpumem_notice **notice);
+
+/**
+ * Any thread. Before the host waits for a stream, or for all with `GPUMEM_STREAM_ALL`, or asks whether it is finished.
+ */
+gpumem_status gpumem_notice_synchronize(const gpumem_allocator *allocator, uint64_t stream, gpumem_notice **notice);
+
+/**
+ * Any thread. The driver's call succeeded. The notice is gone afterwards, also if this fails; null is nothing.
+ */
+gpumem_status gpumem_notice_commit(const gpumem_allocator *allocator, gpumem_notice *notice);
+
+/**
+ * Any thread. The driver's call failed or wasn't made: nothing is learned of it. Null is nothing.
+ */
+gpumem_status gpumem_notice_drop(gpumem_notice *notice);
 
 /**
  * Any thread, once for each handle. Gives the plan up; null is nothing.
@@ -984,6 +1636,101 @@ gpumem_status gpumem_plan_create_for_buffers(const gpumem_buffer *buffers,
  * know. Never null; valid forever.
  */
 const char *gpumem_status_name(gpumem_status status);
+
+/**
+ * Any thread. The number of an operator's name, the same for the life of the process: ask once and keep it. 0, which
+ * means none, for an empty name and once 65 535 names have numbers.
+ */
+gpumem_status gpumem_op_number(const char *name, uint32_t *number);
+
+/**
+ * Any thread; about this one. Puts a tag in force until the matching `gpumem_tag_pop`. Beyond 64 tags the one in force
+ * stays, and the matching pop takes nothing off.
+ */
+gpumem_status gpumem_tag_push(const gpumem_tag *tag);
+
+/**
+ * Any thread; about this one. Takes off the tag that was pushed last. `GPUMEM_STATUS_INVALID_STATE` if there is none.
+ */
+gpumem_status gpumem_tag_pop(void);
+
+/**
+ * Any thread; about this one. The tag in force.
+ */
+gpumem_status gpumem_tag_current(gpumem_tag *tag);
+
+/**
+ * Any thread; about this one. Takes hold of the tags in force, for a thread that goes on with the same work.
+ */
+gpumem_status gpumem_tags_capture(gpumem_tags **tags);
+
+/**
+ * Any thread; about this one. Puts captured tags in force instead of the thread's own, until the matching
+ * `gpumem_tags_leave`. The handle may be destroyed meanwhile, and entered by several threads.
+ */
+gpumem_status gpumem_tags_enter(const gpumem_tags *tags);
+
+/**
+ * Any thread; about this one. Puts the thread's own tags in force again. `GPUMEM_STATUS_INVALID_STATE` if it didn't
+ * enter any.
+ */
+gpumem_status gpumem_tags_leave(void);
+
+/**
+ * Any thread, once for each handle. Gives captured tags up; null is nothing.
+ */
+gpumem_status gpumem_tags_destroy(gpumem_tags *tags);
+
+/**
+ * Any thread. Who is asked before a request fails, in place of whoever was; null is nobody. `drop` may be null.
+ */
+gpumem_status gpumem_allocator_on_out_of_memory(const gpumem_allocator *allocator,
+                                                gpumem_out_of_memory_callback callback,
+                                                void *data,
+                                                gpumem_drop_callback drop);
+
+/**
+ * Any thread. A step of the program has ended: guards are checked, and memory is given back where too much is idle or
+ * where it lies in too many pieces.
+ */
+gpumem_status gpumem_allocator_step(const gpumem_allocator *allocator);
+
+/**
+ * Any thread. Gives idle memory back to the device until at most `keep_bytes` are held, or nothing more is idle. How much
+ * went is written to `released_bytes`, unless that is null.
+ */
+gpumem_status gpumem_allocator_trim(const gpumem_allocator *allocator,
+                                    uint64_t keep_bytes,
+                                    uint64_t *released_bytes);
+
+/**
+ * Any thread. Most bytes held from the device, and bytes above which idle memory is given back first; 0 or
+ * `GPUMEM_UNSET` is no bound.
+ */
+gpumem_status gpumem_allocator_budget_set(const gpumem_allocator *allocator, uint64_t hard_bytes, uint64_t soft_bytes);
+
+/**
+ * Any thread. Verifies every invariant of the allocator's own state. A broken one, `GPUMEM_STATUS_INTERNAL`, is a bug.
+ */
+gpumem_status gpumem_allocator_check(const gpumem_allocator *allocator);
+
+/**
+ * Any thread. Looks whether bytes around live blocks were written; waits for the device. Needs the setting `guard`.
+ */
+gpumem_status gpumem_allocator_check_guards(const gpumem_allocator *allocator);
+
+/**
+ * Any thread. Writes all requests from now on to a file in the form gpumem-trace/1, in place of an earlier trace, which
+ * is finished. Uses, waits of streams, synchronizations and work are written as they are told. Requests take longer
+ * meanwhile.
+ */
+gpumem_status gpumem_allocator_trace_start(const gpumem_allocator *allocator, const char *path);
+
+/**
+ * Any thread. Ends the trace and finishes its file; says if some of it couldn't be written. Without a trace nothing
+ * happens.
+ */
+gpumem_status gpumem_allocator_trace_stop(const gpumem_allocator *allocator);
 
 /**
  * Any thread. The library's version as one number, to be compared with `GPUMEM_VERSION`, the header's: 10000 for each

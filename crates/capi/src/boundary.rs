@@ -108,6 +108,38 @@ macro_rules! versioned {
 }
 pub(crate) use versioned;
 
+/// What a callback of the program's is called with, until nobody calls it any more: then its data is dropped, by the
+/// program's own function.
+#[derive(Debug)]
+pub(crate) struct Foreign {
+    data: *mut c_void,
+    drop: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+// SAFETY: the data is only handed back to the program's own functions, and the program promised that these may be called
+// on any thread.
+unsafe impl Send for Foreign {}
+// SAFETY: as above; several threads may call at once, which the header says of callbacks.
+unsafe impl Sync for Foreign {}
+
+impl Foreign {
+    /// Calls a function that came with this data. It may unwind: whoever calls this catches that.
+    pub(crate) fn ask<T, R>(&self, function: unsafe extern "C-unwind" fn(*const T, *mut c_void) -> R, told: &T) -> R {
+        // SAFETY: the function and its data came from the program together, and the data isn't dropped before `self`;
+        // `told` is there for as long as the call.
+        unsafe { function(told, self.data) }
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        if let Some(drop) = self.drop {
+            // SAFETY: as in `ask`; called once, after every call of the callback.
+            unsafe { drop(self.data) }
+        }
+    }
+}
+
 /// A place that a result is written to.
 #[derive(Debug)]
 pub(crate) struct Out<'a, T> {
@@ -155,6 +187,11 @@ impl Caller {
     /// A place for a result that the caller may not want.
     pub(crate) fn out_if_wanted<T>(&self, place: *mut T, argument: &'static str) -> Result<Option<Out<'_, T>>> {
         if place.is_null() { Ok(None) } else { self.out(place, argument).map(Some) }
+    }
+
+    /// The data of a callback, with what drops it.
+    pub(crate) fn foreign(&self, data: *mut c_void, drop: Option<unsafe extern "C" fn(*mut c_void)>) -> Foreign {
+        Foreign { data, drop }
     }
 
     /// A text, which must be there.

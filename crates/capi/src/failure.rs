@@ -41,6 +41,14 @@ pub(crate) enum Failure {
     DoesNotFit { capacity: u64, peak: u64, lower_bound: u64 },
     #[error("the system gave no thread to plan on: {0}")]
     NoThread(std::io::Error),
+    #[error("the process's own allocator stays until the process ends")]
+    DefaultStays,
+    #[error("there is no tag of this thread to take off")]
+    NoTag,
+    #[error("a snapshot can't be written: {source}")]
+    Unwritable { source: std::io::Error },
+    #[error(transparent)]
+    Pools(#[from] pools::Error),
     #[error(transparent)]
     Lifetime(#[from] lifetime::Error),
     #[error(transparent)]
@@ -76,7 +84,9 @@ impl Failure {
             Self::WrongContent { .. } => GPUMEM_STATUS_CORRUPT,
             Self::Cancelled => GPUMEM_STATUS_CANCELLED,
             Self::DoesNotFit { .. } => GPUMEM_STATUS_OUT_OF_MEMORY,
-            Self::NoThread(_) => GPUMEM_STATUS_IO,
+            Self::NoThread(_) | Self::Unwritable { .. } => GPUMEM_STATUS_IO,
+            Self::DefaultStays | Self::NoTag => GPUMEM_STATUS_INVALID_STATE,
+            Self::Pools(error) => of_pools(error),
             Self::Lifetime(lifetime::Error::Internal { .. }) | Self::Coloring(coloring::Error::Internal { .. }) => {
                 GPUMEM_STATUS_INTERNAL
             }
@@ -101,9 +111,30 @@ fn of_runtime(error: &runtime::Error) -> gpumem_status {
         | runtime::Error::BadItem { .. }
         | runtime::Error::Twice { .. }
         | runtime::Error::Toml { .. } => GPUMEM_STATUS_CONFIGURATION,
-        runtime::Error::File { .. } => GPUMEM_STATUS_IO,
+        runtime::Error::Pools(error) => of_pools(error),
+        runtime::Error::Trace { .. } | runtime::Error::File { .. } => GPUMEM_STATUS_IO,
         runtime::Error::UnknownDevice { .. } => GPUMEM_STATUS_NOT_FOUND,
         runtime::Error::Device(error) => of_device(error),
+        _ => GPUMEM_STATUS_INTERNAL,
+    }
+}
+
+fn of_pools(error: &pools::Error) -> gpumem_status {
+    match error {
+        pools::Error::OutOfMemory(_) => GPUMEM_STATUS_OUT_OF_MEMORY,
+        pools::Error::TooLarge { .. } | pools::Error::BadAlignment { .. } | pools::Error::BadSetting { .. } => {
+            GPUMEM_STATUS_INVALID_ARGUMENT
+        }
+        pools::Error::ForeignPointer { .. } => GPUMEM_STATUS_FOREIGN_POINTER,
+        pools::Error::InteriorPointer { .. } => GPUMEM_STATUS_INTERIOR_POINTER,
+        pools::Error::DoubleFree { .. } => GPUMEM_STATUS_DOUBLE_FREE,
+        pools::Error::TooManyReferences { .. } | pools::Error::NoSuchUse { .. } | pools::Error::TooMany { .. } => {
+            GPUMEM_STATUS_INVALID_STATE
+        }
+        pools::Error::Guard(_) => GPUMEM_STATUS_OVERRUN,
+        pools::Error::Device(error) => of_device(error),
+        pools::Error::Forked => GPUMEM_STATUS_FORKED,
+        pools::Error::Unsupported { .. } => GPUMEM_STATUS_UNSUPPORTED,
         _ => GPUMEM_STATUS_INTERNAL,
     }
 }

@@ -15,9 +15,30 @@ const CUT: &str = "...";
 
 // In this order, so that its address is that of the text.
 #[repr(C)]
-struct Message {
+pub(crate) struct Message {
     bytes: [u8; BYTES],
     length: usize,
+}
+
+impl Message {
+    /// No text.
+    pub(crate) const EMPTY: Self = Self { bytes: [0; BYTES], length: 0 };
+
+    /// Takes this text in place of what there was. What is too long is cut, and ends in `...`.
+    pub(crate) fn show(&mut self, text: &dyn fmt::Display) {
+        self.length = 0;
+        if write!(self, "{text}").is_err() {
+            let length = self.length;
+            self.bytes[length..length + CUT.len()].copy_from_slice(CUT.as_bytes());
+            self.length += CUT.len();
+        }
+        self.bytes[self.length] = 0;
+    }
+
+    /// The text, for as long as the message isn't changed or moved.
+    pub(crate) fn as_ptr(&self) -> *const c_char {
+        self.bytes.as_ptr().cast()
+    }
 }
 
 impl Write for Message {
@@ -38,7 +59,7 @@ impl Write for Message {
 
 thread_local! {
     // Without a destructor: both can be used until the thread is gone.
-    static MESSAGE: RefCell<Message> = const { RefCell::new(Message { bytes: [0; BYTES], length: 0 }) };
+    static MESSAGE: RefCell<Message> = const { RefCell::new(Message::EMPTY) };
     static STATUS: Cell<gpumem_status> = const { Cell::new(GPUMEM_STATUS_OK) };
 }
 
@@ -49,14 +70,7 @@ pub(crate) fn set(status: gpumem_status, text: &dyn fmt::Display) {
     MESSAGE.with(|message| {
         // Taken already if showing `text` failed in here: then the text of that failure is what there is.
         let Ok(mut message) = message.try_borrow_mut() else { return };
-        message.length = 0;
-        if write!(message, "{text}").is_err() {
-            let length = message.length;
-            message.bytes[length..length + CUT.len()].copy_from_slice(CUT.as_bytes());
-            message.length += CUT.len();
-        }
-        let length = message.length;
-        message.bytes[length] = 0;
+        message.show(text);
     });
 }
 

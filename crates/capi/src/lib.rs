@@ -18,24 +18,36 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 // Every function's duty is the same and stands at the top of the header (include/gpumem.h), made from cbindgen.toml.
 #![allow(clippy::missing_safety_doc)]
+// An error of a request that failed holds all there is to say, since making it may take no host memory.
+#![allow(clippy::result_large_err)]
 
+mod allocator;
 mod boundary;
 mod config;
 mod devices;
 mod failure;
+mod figures;
 mod graph;
 mod handles;
 mod last_error;
+mod order;
 mod plan;
 mod planning;
 mod status;
+mod tags;
+mod upkeep;
 mod version;
 
+pub use allocator::*;
 pub use config::*;
 pub use devices::*;
+pub use figures::*;
 pub use graph::*;
 pub use last_error::{gpumem_last_error, gpumem_last_error_status};
+pub use order::*;
 pub use plan::*;
 pub use planning::*;
 pub use status::*;
+pub use tags::*;
+pub use upkeep::*;
 pub use version::*;
