@@ -104,6 +104,8 @@ macro_rules! versioned {
             const INITIALIZER: &'static str = $initializer;
             const INITIAL: Self = $initial;
         }
+
+        const _: &[usize] = <$type as $crate::boundary::Versioned>::SIZES;
     };
 }
 pub(crate) use versioned;

@@ -118,7 +118,7 @@ const NO_QUANTILES: gpumem_quantiles =
 
 versioned!(
     gpumem_statistics,
-    [936],
+    [912],
     "GPUMEM_STATISTICS_INIT",
     gpumem_statistics {
         struct_size: size_of::<gpumem_statistics>(),

@@ -118,7 +118,8 @@ pub(super) fn widened(request: &Request) -> Request {
 impl Allocator {
     /// Who is told of what guards find when the allocator ends; until then calls return it. `None`: nobody.
     pub fn on_guard_finding(&self, callback: Option<GuardCallback>) {
-        *locked(&self.0.guards.callback) = callback;
+        let earlier = std::mem::replace(&mut *locked(&self.0.guards.callback), callback);
+        drop(earlier);
     }
 
     /// Looks at all red zones. Waits for the device.

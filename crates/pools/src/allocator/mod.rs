@@ -159,7 +159,9 @@ impl Allocator {
     /// Who is asked when a request is about to fail: outside every lock, so that it may allocate, free and trim. It says
     /// whether it is worth trying again. `None`: nobody.
     pub fn on_out_of_memory(&self, callback: Option<OutOfMemoryCallback>) {
-        *locked(&self.0.callback) = callback;
+        // Whatever the earlier one held is dropped outside the lock: that may call back.
+        let earlier = std::mem::replace(&mut *locked(&self.0.callback), callback);
+        drop(earlier);
     }
 
     /// Who is asked for bytes after the callback: something that can move blocks elsewhere. `None`: nobody.
