@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -273,14 +273,14 @@ fn who_queues_much_faster_than_the_device_works_waits_for_it() {
 
 #[test]
 fn late_work_finishes_later_than_it_could() {
-    let device = open(|options| {
-        options.completion = Completion::Late { longest: Duration::from_secs(3600), seed: 1 };
+    // Never dropped, which could take an hour: the process exits with work left.
+    static DEVICE: OnceLock<HostDevice> = OnceLock::new();
+    let device = DEVICE.get_or_init(|| {
+        open(|options| options.completion = Completion::Late { longest: Duration::from_secs(3600), seed: 1 })
     });
     let event = device.create_event().unwrap();
     device.record_event(event, STREAM).unwrap();
     assert!(!device.query_event(event).unwrap());
-    // Not waited for: that could take an hour, and the process may exit with work left.
-    std::mem::forget(device);
 }
 
 #[test]

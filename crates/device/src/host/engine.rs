@@ -22,7 +22,7 @@ const MOST_WAITING: u64 = 1 << 16;
 struct State {
     queues: Queues,
     threads: Vec<JoinHandle<()>>,
-    /// Workers asleep.
+    /// Workers asleep, or started and not there yet.
     idle: usize,
     /// Hosts asleep.
     waiting: usize,
@@ -142,6 +142,7 @@ impl Engine {
         let name = format!("gpumem-host-{}", state.threads.len());
         let thread = thread::Builder::new().name(name).spawn(move || engine.serve());
         state.threads.push(thread.map_err(|error| limits::of_threads(&error))?);
+        state.idle += 1;
         Ok(())
     }
 
@@ -187,6 +188,7 @@ impl Engine {
 
     fn serve(self: Arc<Engine>) {
         let mut state = self.lock();
+        state.idle -= 1;
         loop {
             let before = state.before();
             let next_time = state.queues.tick(Instant::now());

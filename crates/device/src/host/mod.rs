@@ -122,7 +122,7 @@ impl HostDevice {
     /// As a copy to the place.
     pub fn fill(&self, to: Place, value: u8, bytes: u64, stream: StreamId) -> Result<()> {
         self.call(Attempt::Launch { stream }, || {
-            let to = self.memory()?.span(to, bytes, true)?;
+            let to = self.enter()?.span(to, bytes, true)?;
             self.inner.engine.push(stream, Work::Fill { to, value })
         })
     }
@@ -173,7 +173,7 @@ impl HostDevice {
     /// The one that broke: a bug of this crate. A forked child.
     pub fn check(&self) -> Result<()> {
         self.call(Attempt::MemoryInfo, || {
-            let memory = self.memory()?.check();
+            let memory = self.enter()?.check();
             memory.map_err(|what| Stop::Lost(Box::new(Error::Internal { what })))?;
             let queues = self.inner.engine.with(|queues| Ok(queues.check()))?;
             queues.map_err(|what| Stop::Lost(Box::new(Error::Internal { what })))
@@ -182,7 +182,8 @@ impl HostDevice {
 
     // -- calls
 
-    fn memory(&self) -> std::result::Result<MutexGuard<'_, Memory>, Stop> {
+    /// The memory of a device that isn't lost.
+    fn enter(&self) -> std::result::Result<MutexGuard<'_, Memory>, Stop> {
         self.inner.engine.check()?;
         Ok(self.books())
     }
@@ -228,7 +229,7 @@ impl HostDevice {
     ) -> Result<()> {
         let mut lost = false;
         let result = self.batch(attempt, || {
-            let mut memory = self.memory()?;
+            let mut memory = self.enter()?;
             body(&mut memory).map_err(|broken| match broken {
                 Broken::Refused(refusal) => Stop::Refused(refusal),
                 Broken::Lost(refusal) => {
@@ -249,7 +250,7 @@ impl HostDevice {
 
     /// Both ends of a copy.
     fn ends(&self, to: Place, from: Place, bytes: u64) -> std::result::Result<(Span, Span), Stop> {
-        let memory = self.memory()?;
+        let memory = self.enter()?;
         let ends = (memory.span(to, bytes, true)?, memory.span(from, bytes, false)?);
         drop(memory);
         let (Place::Device(crate::DevicePtr(at)) | Place::Host(crate::HostPtr(at))) = to;
@@ -286,17 +287,17 @@ impl Device for HostDevice {
     }
 
     fn memory(&self) -> Result<MemoryState> {
-        self.call(Attempt::MemoryInfo, || Ok(self.memory()?.state()))
+        self.call(Attempt::MemoryInfo, || Ok(self.enter()?.state()))
     }
 
     fn alloc(&self, bytes: u64) -> Result<DevicePtr> {
-        self.call(Attempt::Alloc { bytes }, || Ok(self.memory()?.alloc(bytes)?))
+        self.call(Attempt::Alloc { bytes }, || Ok(self.enter()?.alloc(bytes)?))
     }
 
     fn free(&self, ptr: DevicePtr) -> Result<()> {
         self.call(Attempt::Free { ptr }, || {
             // From here on nobody else finds it.
-            let pages = self.memory()?.plain.take(ptr.0);
+            let pages = self.enter()?.plain.take(ptr.0);
             let pages = pages.ok_or_else(|| Refusal::value("no allocation that is still live begins there"))?;
             if let Err(stop) = self.inner.engine.wait_for_all() {
                 self.books().plain.put_back(pages);
@@ -391,7 +392,7 @@ impl Device for HostDevice {
     fn write(&self, to: Place, from: &[u8]) -> Result<()> {
         let bytes = from.len() as u64;
         self.call(Attempt::Write { to, bytes }, || {
-            let span = self.memory()?.span(to, bytes, true)?;
+            let span = self.enter()?.span(to, bytes, true)?;
             if span.write(from) { Ok(()) } else { Err(Refusal::value("its memory may not be written").into()) }
         })
     }
@@ -399,7 +400,7 @@ impl Device for HostDevice {
     fn read(&self, from: Place, to: &mut [u8]) -> Result<()> {
         let bytes = to.len() as u64;
         self.call(Attempt::Read { from, bytes }, || {
-            let span = self.memory()?.span(from, bytes, false)?;
+            let span = self.enter()?.span(from, bytes, false)?;
             if span.read(to) { Ok(()) } else { Err(Refusal::value("its memory may not be read").into()) }
         })
     }

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 impl VirtualMemory for HostDevice {
     fn reserve_range(&self, bytes: u64, alignment: u64) -> Result<AddressRange> {
-        self.call(Attempt::ReserveRange { bytes, alignment }, || Ok(self.memory()?.reserve(bytes, alignment)?))
+        self.call(Attempt::ReserveRange { bytes, alignment }, || Ok(self.enter()?.reserve(bytes, alignment)?))
     }
 
     fn release_range(&self, range: AddressRange) -> Result<()> {
-        self.call(Attempt::ReleaseRange { range }, || Ok(self.memory()?.release_range(range)?))
+        self.call(Attempt::ReleaseRange { range }, || Ok(self.enter()?.release_range(range)?))
     }
 
     fn create_handles(&self, bytes_each: u64, count: usize) -> Result<Vec<HandleId>> {
         if count == 0 {
             return Ok(Vec::new());
         }
-        self.call(Attempt::CreateHandles { bytes_each, count }, || Ok(self.memory()?.create(bytes_each, count)?))
+        self.call(Attempt::CreateHandles { bytes_each, count }, || Ok(self.enter()?.create(bytes_each, count)?))
     }
 
     fn release_handles(&self, handles: &[HandleId]) -> Result<()> {
@@ -28,7 +28,7 @@ impl VirtualMemory for HostDevice {
         }
         let count = handles.len();
         let attempt = |index: usize| Attempt::ReleaseHandle { handle: handles[index], index, count };
-        self.batch(attempt, || Ok(self.memory()?.release(handles)?))
+        self.batch(attempt, || Ok(self.enter()?.release(handles)?))
     }
 
     fn map(&self, mappings: &[Mapping]) -> Result<()> {
@@ -37,7 +37,7 @@ impl VirtualMemory for HostDevice {
         }
         let count = mappings.len();
         let attempt = |index: usize| Attempt::Map { mapping: mappings[index], index, count };
-        self.batch(attempt, || Ok(self.memory()?.map(mappings)?))
+        self.batch(attempt, || Ok(self.enter()?.map(mappings)?))
     }
 
     fn unmap(&self, ranges: &[AddressRange]) -> Result<()> {
@@ -61,12 +61,12 @@ impl VirtualMemory for HostDevice {
 
 impl PageLocked for HostDevice {
     fn alloc_host(&self, bytes: u64) -> Result<HostPtr> {
-        self.call(Attempt::HostAlloc { bytes }, || Ok(HostPtr(self.memory()?.alloc_locked(bytes)?)))
+        self.call(Attempt::HostAlloc { bytes }, || Ok(HostPtr(self.enter()?.alloc_locked(bytes)?)))
     }
 
     fn free_host(&self, ptr: HostPtr) -> Result<()> {
         self.call(Attempt::HostFree { ptr }, || {
-            let mut memory = self.memory()?;
+            let mut memory = self.enter()?;
             let pages = memory.locked.take(ptr.0);
             let pages =
                 pages.ok_or_else(|| Refusal::value("no page-locked allocation that is still live begins there"))?;
@@ -96,10 +96,10 @@ impl PageLocked for HostDevice {
 
 impl Ipc for HostDevice {
     fn export(&self, handle: HandleId) -> Result<OwnedFd> {
-        self.call(Attempt::Export { handle }, || Ok(self.memory()?.export(handle)?))
+        self.call(Attempt::Export { handle }, || Ok(self.enter()?.export(handle)?))
     }
 
     fn import(&self, descriptor: BorrowedFd<'_>, bytes: u64) -> Result<HandleId> {
-        self.call(Attempt::Import { bytes }, || Ok(self.memory()?.import(descriptor, bytes)?))
+        self.call(Attempt::Import { bytes }, || Ok(self.enter()?.import(descriptor, bytes)?))
     }
 }
