@@ -34,8 +34,6 @@ pub(crate) struct Magazines {
     /// The last freed block of each size in granules; the others hang on it.
     heads: Box<[BlockId; SIZES]>,
     words: [u64; WORDS],
-    /// Where eviction goes on.
-    hand: usize,
     pub(crate) idle_bytes: u64,
     pub(crate) unreported: Unreported,
     /// Requests answered from here.
@@ -52,7 +50,6 @@ impl MagazineSet {
         let inner = Magazines {
             heads: Box::new([NIL; SIZES]),
             words: [0; WORDS],
-            hand: 0,
             idle_bytes: 0,
             unreported: Unreported::default(),
             hits: 0,
@@ -142,7 +139,8 @@ impl Magazines {
         block.set_state(State::of(Kind::Cached));
     }
 
-    /// Gives a few blocks back, going round the sizes.
+    /// Gives a few blocks back, the largest first: of what may be idle, many small ones answer more requests than few large
+    /// ones.
     #[cold]
     pub(crate) fn evict(&mut self, tables: &Tables, shard: &Shard, most_idle_bytes: u64) {
         let mut shard = shard.inner.lock();
@@ -151,23 +149,15 @@ impl Magazines {
             if self.idle_bytes <= most_idle_bytes {
                 return;
             }
-            let Some(size) = self.next_size() else { return };
+            let Some(size) = self.largest_size() else { return };
             let id = self.pop(tables, size);
             shard.put(tables, id);
         }
     }
 
-    /// The next size that has blocks, from the hand downwards, and round.
-    fn next_size(&mut self) -> Option<usize> {
-        let below = |words: &[u64; WORDS], size: usize| {
-            (0..=size / 64).rev().find_map(|word| {
-                let mask = if word == size / 64 { u64::MAX >> (63 - size % 64) } else { u64::MAX };
-                let bits = words[word] & mask;
-                (bits != 0).then(|| word * 64 + 63 - bits.leading_zeros() as usize)
-            })
-        };
-        let size = below(&self.words, self.hand).or_else(|| below(&self.words, SIZES - 1))?;
-        self.hand = size;
-        Some(size)
+    /// The largest size that has blocks.
+    fn largest_size(&self) -> Option<usize> {
+        let word = (0..WORDS).rev().find(|word| self.words[*word] != 0)?;
+        Some(word * 64 + 63 - self.words[word].leading_zeros() as usize)
     }
 }
