@@ -65,7 +65,7 @@ pub struct Settings {
     /// Whether freed blocks of up to 1 MiB stay with the thread that freed them.
     pub magazines: bool,
     /// Idle bytes in all magazines together, as a part of what is held: one in this many.
-    pub magazine_share: 512u64,
+    pub magazine_share: u64,
     /// Whether red zones follow blocks and freed bytes are poisoned. Slow; needs a device that keeps bytes.
     pub guard: bool,
     /// Which blocks may pass between streams.
