@@ -166,6 +166,11 @@ impl Arena {
         locked(&self.sets).clone()
     }
 
+    /// The sets, kept from changing.
+    pub(crate) fn lock_sets(&self) -> MutexGuard<'_, Vec<Arc<MagazineSet>>> {
+        locked(&self.sets)
+    }
+
     pub(crate) fn set_count(&self) -> usize {
         locked(&self.sets).len()
     }
@@ -474,6 +479,15 @@ pub(crate) struct Withdrawn {
     pub(crate) base: u64,
     pub(crate) bytes: u64,
     pub(crate) source: Source,
+}
+
+impl Withdrawn {
+    pub(crate) fn held_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Plain { bytes, .. } => *bytes,
+            Source::Handles(_) => self.bytes,
+        }
+    }
 }
 
 const _: () = assert!(GRANULE.is_power_of_two());

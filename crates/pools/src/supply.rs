@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use device::{Access, AddressRange, Device, DevicePtr, Mapping};
+use device::{Access, AddressRange, Device, DevicePtr, HandleId, Mapping};
 
 use crate::arena::{Arena, Withdrawn, locked};
 use crate::block::{GRANULE, Kind};
@@ -42,11 +42,35 @@ pub(crate) struct Supply {
     hard: AtomicU64,
     pub(crate) soft: AtomicU64,
     pub(crate) held: Held,
+    /// What the device would not take back: it is offered again, and counts as held until then.
+    left_over: Mutex<Vec<LeftOver>>,
+}
+
+/// Memory on its way back to the device, by how far it has come.
+#[derive(Debug)]
+enum LeftOver {
+    /// A reservation of plain memory.
+    Plain { ptr: DevicePtr, bytes: u64 },
+    /// Handles mapped into a zone.
+    Mapped { at: u64, bytes: u64, zone: usize, handles: Vec<HandleId> },
+    /// Handles that are mapped nowhere.
+    Handles { bytes: u64, handles: Vec<HandleId> },
 }
 
 /// Which zone a pool's memory lies in.
 fn zone_of(pool: u16) -> usize {
     usize::from(pool == crate::pool::PERSISTENT)
+}
+
+/// Memory that was added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grown {
+    /// Where its blocks begin.
+    pub(crate) base: u64,
+    /// Bytes of blocks.
+    pub(crate) bytes: u64,
+    /// Bytes held for them.
+    held: u64,
 }
 
 /// Why nothing was added.
@@ -70,7 +94,8 @@ impl Supply {
         };
         let unit = match (wants_range, info.page_bytes) {
             (true, Some(page)) => settings.segment_bytes.max(page).next_multiple_of(page),
-            _ => settings.segment_bytes,
+            // What the device rounds up to counts against budgets.
+            _ => settings.segment_bytes.next_multiple_of(info.plain_granule_bytes.max(1)),
         };
         let zones = match (wants_range, device.vmm()) {
             (false, _) => None,
@@ -104,6 +129,7 @@ impl Supply {
             hard: AtomicU64::new(settings.budget.hard_bytes.unwrap_or(u64::MAX)),
             soft: AtomicU64::new(settings.budget.soft_bytes.unwrap_or(u64::MAX)),
             held: Held::default(),
+            left_over: Mutex::default(),
         })
     }
 
@@ -129,13 +155,7 @@ impl Supply {
         let charged = self.held.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
             held.checked_add(bytes).filter(|after| *after <= hard)
         });
-        match charged {
-            Ok(before) => {
-                self.held.peak.fetch_max(before + bytes, Ordering::Relaxed);
-                true
-            }
-            Err(_) => false,
-        }
+        charged.is_ok()
     }
 
     fn discharge(&self, bytes: u64) {
@@ -153,17 +173,20 @@ impl Supply {
         shard: &Shard,
         bytes: u64,
         align: u64,
-    ) -> std::result::Result<(), Refusal> {
+    ) -> std::result::Result<Grown, Refusal> {
+        self.offer_left_over();
         let bytes = bytes.checked_add(align - GRANULE).ok_or(Refusal::Full(None))?;
         let grown = match &self.zones {
-            Some(zones) => self.grow_range(arena, shard, &zones[zone_of(shard.pool)], bytes),
+            Some(zones) => self.grow_range(arena, shard, zones, bytes),
             None => self.grow_segment(arena, shard, bytes),
         };
         match grown {
-            Ok(added) => {
-                self.held.cumulative.fetch_add(added, Ordering::Relaxed);
+            Ok(grown) => {
+                // Only what was had counts: a refused request raises no peak.
+                self.held.peak.fetch_max(self.reserved(), Ordering::Relaxed);
+                self.held.cumulative.fetch_add(grown.held, Ordering::Relaxed);
                 self.held.grown.fetch_add(1, Ordering::Relaxed);
-                Ok(())
+                Ok(grown)
             }
             Err(refusal) => {
                 self.held.failed.fetch_add(1, Ordering::Relaxed);
@@ -172,7 +195,7 @@ impl Supply {
         }
     }
 
-    fn grow_segment(&self, arena: &Arena, shard: &Shard, bytes: u64) -> std::result::Result<u64, Refusal> {
+    fn grow_segment(&self, arena: &Arena, shard: &Shard, bytes: u64) -> std::result::Result<Grown, Refusal> {
         // Addresses may begin between granules.
         let misaligned = self.device.info().plain_alignment_bytes < GRANULE;
         let asked = bytes.checked_add(if misaligned { GRANULE } else { 0 }).ok_or(Refusal::Full(None))?;
@@ -196,15 +219,12 @@ impl Supply {
         match published {
             Ok(()) => {
                 self.held.segments.fetch_add(1, Ordering::Relaxed);
-                Ok(asked)
+                Ok(Grown { base, bytes: end - base, held: asked })
             }
             Err(error) => {
-                self.called();
-                match self.device.free(ptr) {
-                    Ok(()) => self.discharge(asked),
-                    // The device keeps it, so it stays counted.
-                    Err(error) => return Err(Refusal::Other(error.into())),
-                }
+                self.held.segments.fetch_add(1, Ordering::Relaxed);
+                // The first error is the one to tell.
+                let _ = self.hand_back(LeftOver::Plain { ptr, bytes: asked });
                 Err(Refusal::Other(error))
             }
         }
@@ -214,10 +234,11 @@ impl Supply {
         &self,
         arena: &Arena,
         shard: &Shard,
-        zone: &Mutex<Zone>,
+        zones: &[Mutex<Zone>; 2],
         bytes: u64,
-    ) -> std::result::Result<u64, Refusal> {
+    ) -> std::result::Result<Grown, Refusal> {
         let Some(vmm) = self.device.vmm() else { return Err(Refusal::Full(None)) };
+        let zone = &zones[zone_of(shard.pool)];
         // What is free at the end already counts, if this shard owns it.
         let (tail, end) = self.tail(arena, shard, zone);
         let whole = bytes.checked_next_multiple_of(self.unit).ok_or(Refusal::Full(None))?;
@@ -232,17 +253,15 @@ impl Supply {
             locked(zone).put(at, added);
             return Err(Refusal::Budget);
         }
-        let mapped = self.map(vmm, at, added).map_err(|error| {
-            self.discharge(added);
-            locked(zone).put(at, added);
-            refusal(error)
-        })?;
-        self.held.handles.fetch_add(mapped.len() as u64, Ordering::Relaxed);
+        let mapped = self.map(vmm, zone_of(shard.pool), zone, at, added).map_err(refusal)?;
+        let handles = || mapped.iter().map(|mapped| mapped.handle).collect();
         if let Err(error) = arena.publish(shard, at, added, Source::Handles(mapped.clone()), Waits::new()) {
-            self.unmap(at, added, &mapped, zone).map_err(|error| Refusal::Other(error.into()))?;
+            let back = LeftOver::Mapped { at, bytes: added, zone: zone_of(shard.pool), handles: handles() };
+            // The first error is the one to tell.
+            let _ = self.hand_back(back);
             return Err(Refusal::Other(error));
         }
-        Ok(added)
+        Ok(Grown { base: at, bytes: added, held: added })
     }
 
     /// Free bytes of a shard at the end of its zone, and where that end is.
@@ -258,35 +277,39 @@ impl Supply {
         (if is_own { block.bytes() } else { 0 }, Some(end))
     }
 
-    fn map(&self, vmm: &dyn device::VirtualMemory, at: u64, bytes: u64) -> device::Result<Vec<Mapped>> {
+    /// Puts memory at addresses of a zone, which are charged for. If a step fails, what was done is undone, and addresses
+    /// and bytes are given up.
+    fn map(
+        &self,
+        vmm: &dyn device::VirtualMemory,
+        zone_number: usize,
+        zone: &Mutex<Zone>,
+        at: u64,
+        bytes: u64,
+    ) -> device::Result<Vec<Mapped>> {
         let mut mapped: Vec<Mapped> = Vec::new();
-        let undo = |mapped: &[Mapped]| {
-            let handles: Vec<_> = mapped.iter().map(|mapped| mapped.handle).collect();
-            self.called();
-            // The first error is the one to tell.
-            let _ = vmm.release_handles(&handles);
-        };
-        let mut left = bytes;
         let mut next = at;
+        let handles = |mapped: &[Mapped]| mapped.iter().map(|mapped| mapped.handle).collect();
         for class in HANDLE_CLASSES.into_iter().chain([self.unit]) {
-            if class % self.unit != 0 {
-                continue;
-            }
+            let left = at + bytes - next;
             let count = (left / class) as usize;
-            if count == 0 {
+            if class % self.unit != 0 || count == 0 {
                 continue;
             }
             self.called();
             match vmm.create_handles(class, count) {
-                Ok(handles) => {
-                    for handle in handles {
+                Ok(created) => {
+                    self.held.handles.fetch_add(created.len() as u64, Ordering::Relaxed);
+                    for handle in created {
                         mapped.push(Mapped { at: next, bytes: class, handle });
                         next += class;
-                        left -= class;
                     }
                 }
                 Err(error) => {
-                    undo(&mapped);
+                    locked(zone).put(at, bytes);
+                    self.discharge(left);
+                    // The first error is the one to tell.
+                    let _ = self.hand_back(LeftOver::Handles { bytes: next - at, handles: handles(&mapped) });
                     return Err(error);
                 }
             }
@@ -297,74 +320,115 @@ impl Supply {
             .collect();
         self.called();
         if let Err(error) = vmm.map(&mappings) {
-            undo(&mapped);
+            locked(zone).put(at, bytes);
+            let _ = self.hand_back(LeftOver::Handles { bytes, handles: handles(&mapped) });
             return Err(error);
         }
-        let range = AddressRange::new(DevicePtr(at), bytes);
         self.called();
-        if let Err(error) = vmm.set_access(&[range], Access::ReadWrite) {
-            self.called();
-            // If that fails too the addresses stay taken, which costs addresses and no bytes.
-            let _ = vmm.unmap(&[range]);
-            undo(&mapped);
+        if let Err(error) = vmm.set_access(&[AddressRange::new(DevicePtr(at), bytes)], Access::ReadWrite) {
+            let _ = self.hand_back(LeftOver::Mapped { at, bytes, zone: zone_number, handles: handles(&mapped) });
             return Err(error);
         }
         Ok(mapped)
     }
 
-    fn unmap(&self, at: u64, bytes: u64, mapped: &[Mapped], zone: &Mutex<Zone>) -> device::Result<()> {
-        let Some(vmm) = self.device.vmm() else { return Ok(()) };
-        self.called();
-        vmm.unmap(&[AddressRange::new(DevicePtr(at), bytes)])?;
-        let handles: Vec<_> = mapped.iter().map(|mapped| mapped.handle).collect();
-        self.called();
-        vmm.release_handles(&handles)?;
-        self.held.handles.fetch_sub(handles.len() as u64, Ordering::Relaxed);
-        self.discharge(bytes);
-        locked(zone).put(at, bytes);
-        Ok(())
+    /// Gives memory back to the device as far as it takes it. What it refuses is kept to be offered again; its addresses
+    /// are not used again until they are unmapped.
+    fn hand_back(&self, memory: LeftOver) -> device::Result<()> {
+        let (rest, result) = self.try_hand_back(memory);
+        if let Some(rest) = rest {
+            locked(&self.left_over).push(rest);
+        }
+        result
+    }
+
+    /// What is left of it, and the refusal.
+    fn try_hand_back(&self, memory: LeftOver) -> (Option<LeftOver>, device::Result<()>) {
+        let vmm = self.device.vmm();
+        match memory {
+            LeftOver::Plain { ptr, bytes } => {
+                self.called();
+                if let Err(error) = self.device.free(ptr) {
+                    return (Some(memory), Err(error));
+                }
+                self.discharge(bytes);
+                self.held.segments.fetch_sub(1, Ordering::Relaxed);
+                (None, Ok(()))
+            }
+            LeftOver::Mapped { at, bytes, zone, ref handles } => {
+                self.called();
+                if let Some(Err(error)) = vmm.map(|vmm| vmm.unmap(&[AddressRange::new(DevicePtr(at), bytes)])) {
+                    return (Some(memory), Err(error));
+                }
+                if let Some(zones) = &self.zones {
+                    locked(&zones[zone]).put(at, bytes);
+                }
+                self.try_hand_back(LeftOver::Handles { bytes, handles: handles.clone() })
+            }
+            LeftOver::Handles { bytes, ref handles } => {
+                if handles.is_empty() {
+                    return (None, Ok(()));
+                }
+                self.called();
+                if let Some(Err(error)) = vmm.map(|vmm| vmm.release_handles(handles)) {
+                    return (Some(memory), Err(error));
+                }
+                self.held.handles.fetch_sub(handles.len() as u64, Ordering::Relaxed);
+                self.discharge(bytes);
+                (None, Ok(()))
+            }
+        }
+    }
+
+    /// Offers the device once more what it refused before. Returns the bytes that went.
+    pub(crate) fn offer_left_over(&self) -> u64 {
+        let all = std::mem::take(&mut *locked(&self.left_over));
+        if all.is_empty() {
+            return 0;
+        }
+        let before = self.reserved();
+        for memory in all {
+            // It stays on the list.
+            let _ = self.hand_back(memory);
+        }
+        before.saturating_sub(self.reserved())
     }
 
     /// Gives memory back that was taken out of the arena. What the device refuses to take goes back into the arena, to
-    /// `heir`. Returns the bytes that went, and the first refusal.
+    /// `heir`, and `returned` is told where it lies. Returns the bytes that went, and the first refusal.
     pub(crate) fn release(
         &self,
         arena: &Arena,
         withdrawn: Vec<Withdrawn>,
         heir: &dyn Fn(u16) -> Result<Arc<Shard>>,
+        returned: &dyn Fn(u64, u64),
     ) -> (u64, Option<Error>) {
-        let mut bytes = 0;
+        let mut bytes = self.offer_left_over();
         let mut refused = None;
         for piece in withdrawn {
-            let went = match &piece.source {
-                Source::Plain { ptr, bytes } => {
-                    self.called();
-                    self.device.free(*ptr).map(|()| {
-                        self.discharge(*bytes);
-                        self.held.segments.fetch_sub(1, Ordering::Relaxed);
-                        *bytes
-                    })
-                }
-                Source::Handles(handles) => match &self.zones {
-                    Some(zones) => {
-                        self.unmap(piece.base, piece.bytes, handles, &zones[zone_of(piece.pool)]).map(|()| piece.bytes)
-                    }
-                    None => Ok(0),
-                },
-            };
-            match went {
-                Ok(went) => {
+            let held = piece.held_bytes();
+            let (rest, result) = self.try_hand_back(self.leaving(&piece));
+            if let Err(error) = result {
+                refused.get_or_insert(Error::Device(error));
+            }
+            match rest {
+                None => {
                     self.held.released.fetch_add(1, Ordering::Relaxed);
-                    bytes += went;
+                    bytes += held;
                 }
-                Err(error) => {
-                    refused.get_or_insert(Error::Device(error));
+                // Its addresses have no memory any more: it can't be used again.
+                Some(rest @ LeftOver::Handles { .. }) => locked(&self.left_over).push(rest),
+                Some(LeftOver::Plain { .. } | LeftOver::Mapped { .. }) => {
                     // A shard of the same pool takes it, once whatever is queued now is over. If even that fails the
                     // bytes stay held and unused.
                     let streams = arena.clocks.streams().into_iter();
                     let waits = streams.map(|stream| (stream, arena.clocks.current(stream))).collect();
-                    let back = heir(piece.pool)
-                        .and_then(|shard| arena.publish(&shard, piece.base, piece.bytes, piece.source, waits));
+                    let (base, bytes) = (piece.base, piece.bytes);
+                    let back = heir(piece.pool).and_then(|shard| {
+                        arena.publish(&shard, base, bytes, piece.source, waits)?;
+                        returned(base, bytes);
+                        Ok(())
+                    });
                     if let Err(error) = back {
                         refused.get_or_insert(error);
                     }
@@ -374,28 +438,34 @@ impl Supply {
         (bytes, refused)
     }
 
+    fn leaving(&self, piece: &Withdrawn) -> LeftOver {
+        match &piece.source {
+            Source::Plain { ptr, bytes } => LeftOver::Plain { ptr: *ptr, bytes: *bytes },
+            Source::Handles(handles) => LeftOver::Mapped {
+                at: piece.base,
+                bytes: piece.bytes,
+                zone: zone_of(piece.pool),
+                handles: handles.iter().map(|mapped| mapped.handle).collect(),
+            },
+        }
+    }
+
     /// Gives back what a span held when the allocator ends.
     pub(crate) fn drop_span(&self, piece: &Withdrawn) {
-        // What a device refuses at the end nobody can use: there is nobody to tell.
-        match &piece.source {
-            Source::Plain { ptr, .. } => {
-                let _ = self.device.free(*ptr);
-            }
-            Source::Handles(handles) => {
-                if let Some(zones) = &self.zones {
-                    let _ = self.unmap(piece.base, piece.bytes, handles, &zones[zone_of(piece.pool)]);
-                }
-            }
-        }
+        // Offered once more at the end. What a device refuses then nobody can use, and there is nobody to tell.
+        let _ = self.hand_back(self.leaving(piece));
     }
 
     /// Gives the addresses back. Everything has been unmapped.
     pub(crate) fn close(&self) {
+        self.offer_left_over();
         if let (Some(zones), Some(vmm)) = (&self.zones, self.device.vmm()) {
             for zone in zones {
                 // Addresses with memory in them are refused; then they stay until the process ends.
                 let range = locked(zone).range;
-                let _ = vmm.release_range(range);
+                if vmm.release_range(range).is_err() {
+                    let _ = vmm.release_range(range);
+                }
             }
         }
     }

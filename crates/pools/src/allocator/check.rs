@@ -38,10 +38,8 @@ impl Shared {
     fn check(&self) -> Result<()> {
         let tables = &self.arena.tables;
         let blocks = &tables.blocks;
-        let sets = self.arena.sets();
-        for set in &sets {
-            set.report();
-        }
+        // Held, so that no thread begins or ends meanwhile.
+        let sets = self.arena.lock_sets();
         let spans = locked(&self.arena.spans);
         let magazines: Vec<_> = sets.iter().map(|set| set.inner.lock()).collect();
         let shards = self.arena.shards(None);

@@ -8,7 +8,7 @@ use super::{Allocator, Shared};
 use crate::arena::{Withdrawn, locked};
 use crate::latency::now_ns;
 use crate::shard::Shard;
-use crate::span::Source;
+use crate::supply::Grown;
 use crate::{Result, fork};
 
 /// Keeps tidying up from going on for ever: after a step that tidied up, fragmentation has to fall below half the trigger,
@@ -81,24 +81,21 @@ impl Allocator {
 }
 
 impl Shared {
-    pub(super) fn note_growth(&self, shard: &Shard) {
+    pub(super) fn note_growth(&self, shard: &Shard, grown: Grown) {
         locked(&self.hysteresis).note_growth();
         self.update_most_idle();
-        let newest = {
-            let spans = locked(&self.arena.spans);
-            spans.values().filter(|span| span.pool == shard.pool).map(|span| (span.base, span.bytes)).next_back()
+        self.tell_of_memory(true, grown.base, grown.bytes, self.marks.name(shard.stream).0);
+    }
+
+    /// Memory came or is about to go.
+    fn tell_of_memory(&self, comes: bool, address: u64, bytes: u64, stream: u64) {
+        let action = match (self.supply.is_range(), comes) {
+            (false, true) => Action::SegmentAlloc,
+            (false, false) => Action::SegmentFree,
+            (true, true) => Action::SegmentMap,
+            (true, false) => Action::SegmentUnmap,
         };
-        if let Some((address, bytes)) = newest {
-            let action = if self.supply.is_range() { Action::SegmentMap } else { Action::SegmentAlloc };
-            self.tell(records::Event {
-                action,
-                address,
-                bytes,
-                stream: self.marks.name(shard.stream).0,
-                time_ns: now_ns(),
-                ..records::Event::default()
-            });
-        }
+        self.tell(records::Event { action, address, bytes, stream, time_ns: now_ns(), ..records::Event::default() });
     }
 
     pub(super) fn trim(&self, keep_bytes: u64) -> Result<u64> {
@@ -144,22 +141,18 @@ impl Shared {
 
     fn give_back(&self, withdrawn: Vec<Withdrawn>) -> Result<u64> {
         if withdrawn.is_empty() {
-            return Ok(0);
+            return Ok(self.supply.offer_left_over());
         }
         for piece in &withdrawn {
-            let action = match piece.source {
-                Source::Plain { .. } => Action::SegmentFree,
-                Source::Handles(_) => Action::SegmentUnmap,
-            };
-            let (address, bytes) = (piece.base, piece.bytes);
-            self.forget_poison(address, bytes);
-            self.tell(records::Event { action, address, bytes, time_ns: now_ns(), ..records::Event::default() });
+            self.forget_poison(piece.base, piece.bytes);
+            self.tell_of_memory(false, piece.base, piece.bytes, 0);
         }
         let heir = |pool: u16| -> Result<Arc<Shard>> {
             let stream = self.resolve(device::StreamId::DEFAULT);
             self.arena.shard_of(stream, pool)
         };
-        let (bytes, refused) = self.supply.release(&self.arena, withdrawn, &heir);
+        let returned = |base, bytes| self.tell_of_memory(true, base, bytes, 0);
+        let (bytes, refused) = self.supply.release(&self.arena, withdrawn, &heir, &returned);
         self.update_most_idle();
         match refused {
             Some(error) => Err(error),

@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, RwLock};
 
 use device::{Device, StreamId};
+use smallvec::SmallVec;
 
 use crate::arena::{Arena, locked};
 use crate::clocks::{ClockSettings, Clocks};
@@ -63,6 +64,8 @@ struct Shared {
     hysteresis: Mutex<Hysteresis>,
     callback: Mutex<Option<OutOfMemoryCallback>>,
     reclaim: Mutex<Option<Arc<dyn Reclaim>>>,
+    /// Operators' pools that some thread is taking memory for.
+    being_made: Mutex<SmallVec<[u16; 4]>>,
     sink: RwLock<Option<Arc<dyn records::Sink>>>,
 }
 
@@ -115,6 +118,7 @@ impl Allocator {
             hysteresis: Mutex::default(),
             callback: Mutex::default(),
             reclaim: Mutex::default(),
+            being_made: Mutex::default(),
             sink: RwLock::default(),
             settings,
         };
@@ -157,7 +161,7 @@ impl Allocator {
     }
 
     /// Who is asked when a request is about to fail: outside every lock, so that it may allocate, free and trim. It says
-    /// whether it is worth trying again. `None`: nobody.
+    /// whether it is worth trying again, and isn't asked about requests that it makes itself. `None`: nobody.
     pub fn on_out_of_memory(&self, callback: Option<OutOfMemoryCallback>) {
         // Whatever the earlier one held is dropped outside the lock: that may call back.
         let earlier = std::mem::replace(&mut *locked(&self.0.callback), callback);
@@ -202,7 +206,8 @@ impl Shared {
     }
 
     fn take_initial(&self, shard: &Shard, bytes: u64) -> Result<()> {
-        self.supply.grow(&self.arena, shard, bytes, crate::block::GRANULE).map_err(|refusal| match refusal {
+        let grown = self.supply.grow(&self.arena, shard, bytes, crate::block::GRANULE);
+        grown.map_err(|refusal| match refusal {
             Refusal::Budget => {
                 Error::BadSetting { name: "initial_bytes", value: bytes, problem: "it is more than the hard budget" }
             }

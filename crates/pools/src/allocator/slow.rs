@@ -1,5 +1,6 @@
 //! Requests that find nothing at hand: what is tried, in which order.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ use crate::{Error, Result};
 const NUMBERS: usize = 4096;
 /// How often the callback is asked for one request: one that always promises more than it frees ends here.
 const MOST_CALLBACKS: u32 = 16;
+/// How often memory is added for one request that finds it taken by others each time.
+const MOST_GROWTHS: u32 = 1000;
 /// How long a `Reclaim` may take.
 const RECLAIM: Duration = Duration::from_secs(10);
 
@@ -124,8 +127,13 @@ impl Shared {
             time_ns: now_ns(),
             ..records::Event::default()
         });
-        if let Refusal::Other(error) = refusal {
-            return Err(error);
+        match refusal {
+            Refusal::Other(error) => return Err(error),
+            // What ran out is not memory but something the system limits: the device's error says what.
+            Refusal::Full(Some(error @ device::Error::OutOfMemory { total_bytes: 0, .. })) => {
+                return Err(Error::Device(error));
+            }
+            Refusal::Budget | Refusal::Full(_) => {}
         }
         Err(Error::OutOfMemory(self.shortage(shard, request, stream)))
     }
@@ -193,13 +201,14 @@ impl Shared {
         if self.supply.reserved().saturating_add(wanted) > self.supply.soft.load(Ordering::Relaxed) {
             self.release_idle(wanted)?;
         }
-        // Another thread may take what was added; then there is more to add.
-        for _ in 0..8 {
-            if let Err(refusal) = self.supply.grow(&self.arena, shard, request.bytes, request.align) {
-                return Ok(Err(refusal));
-            }
+        // Another thread may take what was added; then there is more to add, until the device has no more.
+        for _ in 0..MOST_GROWTHS {
+            let grown = match self.supply.grow(&self.arena, shard, request.bytes, request.align) {
+                Ok(grown) => grown,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
             count(&self.counts.grown);
-            self.note_growth(shard);
+            self.note_growth(shard, grown);
             if let Some(id) = self.attempt(shard, request)? {
                 return Ok(Ok(id));
             }
@@ -209,13 +218,9 @@ impl Shared {
 
     /// A hot operator's pool: set apart at its first request, and never grown.
     fn serve_op(&self, shard: &Arc<Shard>, request: &Request, stream: StreamId, bytes: u64) -> Result<BlockId> {
-        let is_new = {
-            let spans = locked(&self.arena.spans);
-            !spans.values().any(|span| span.pool == shard.pool)
-        };
-        if is_new && bytes > 0 && self.supply.grow(&self.arena, shard, bytes, crate::block::GRANULE).is_ok() {
-            self.note_growth(shard);
-            if let Some(id) = self.attempt(shard, request)? {
+        if bytes > 0 && self.set_apart(shard, bytes) {
+            // Or another thread did just now.
+            if let Some(id) = self.search(shard, request)? {
                 return Ok(id);
             }
         }
@@ -224,6 +229,28 @@ impl Shared {
             Some(id) => Ok(id),
             None => self.serve(&common, request, stream, Lack::Memory),
         }
+    }
+
+    /// Takes the bytes of an operator's pool from the device if it has none. True if it was made or is just being made.
+    fn set_apart(&self, shard: &Shard, bytes: u64) -> bool {
+        let has_span = || locked(&self.arena.spans).values().any(|span| span.pool == shard.pool);
+        if has_span() {
+            return false;
+        }
+        let mut being_made = locked(&self.being_made);
+        if being_made.contains(&shard.pool) {
+            return true;
+        }
+        if has_span() {
+            return true;
+        }
+        being_made.push(shard.pool);
+        drop(being_made);
+        let grown = self.supply.grow(&self.arena, shard, bytes, crate::block::GRANULE);
+        locked(&self.being_made).retain(|pool| *pool != shard.pool);
+        let Ok(grown) = grown else { return false };
+        self.note_growth(shard, grown);
+        true
     }
 
     /// Makes the requesting stream wait for all streams whose blocks it can't have yet. True if it waits for any now.
@@ -262,11 +289,21 @@ impl Shared {
     }
 
     fn ask_callback(&self, shard: &Shard, request: &Request, stream: StreamId) -> bool {
+        thread_local! {
+            static IS_ASKING: Cell<bool> = const { Cell::new(false) };
+        }
         let Some(callback) = locked(&self.callback).clone() else { return false };
+        // A request that a callback makes may fail too: asking again for it would never end.
+        if IS_ASKING.try_with(|is_asking| is_asking.replace(true)).unwrap_or(true) {
+            return false;
+        }
         count(&self.counts.callbacks);
         let shortage = self.shortage(shard, request, stream);
         // Its panic must not cross into a caller that can't unwind; nothing of ours is half done here.
-        catch_unwind(AssertUnwindSafe(|| callback(&shortage))).unwrap_or(false)
+        let answer = catch_unwind(AssertUnwindSafe(|| callback(&shortage))).unwrap_or(false);
+        // The thread's storage was there a moment ago.
+        let _ = IS_ASKING.try_with(|is_asking| is_asking.set(false));
+        answer
     }
 
     /// After the user's callback had its chance: moving blocks elsewhere, and waiting for the device.
