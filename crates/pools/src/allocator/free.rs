@@ -31,7 +31,7 @@ impl Allocator {
     /// [`Error::Guard`], in which case the block is dropped all the same.
     #[inline]
     pub fn free(&self, ptr: DevicePtr, stream: Option<StreamId>) -> Result<()> {
-        self.0.free(ptr, stream)
+        self.0.drop_reference("free", ptr, stream).map(drop)
     }
 
     /// Says that work of `stream` also uses a block: all of it that is queued by the time of the free.
@@ -47,15 +47,15 @@ impl Allocator {
         if number == block.stream() {
             return Ok(());
         }
-        {
-            let mut all = locked(&shared.arena.uses);
-            let uses = all.entry(id).or_default();
-            match uses.iter_mut().find(|used| used.stream == number) {
-                Some(used) => used.component = None,
-                None => uses.push(Use { stream: number, component: None }),
-            }
+        // A free that comes meanwhile sees the flag and waits for the lock, or comes first and is seen here.
+        let mut all = locked(&shared.arena.uses);
+        shared.flag(id, ptr, State::HAS_USES)?;
+        let uses = all.entry(id).or_default();
+        match uses.iter_mut().find(|used| used.stream == number) {
+            Some(used) => used.component = None,
+            None => uses.push(Use { stream: number, component: None }),
         }
-        shared.flag(id, ptr, State::HAS_USES)
+        Ok(())
     }
 
     /// Says that no work of `stream` queued from now on uses a block whose use was recorded.
@@ -105,12 +105,7 @@ impl Allocator {
     /// # Errors
     /// As [`free`](Self::free).
     pub fn release(&self, ptr: DevicePtr) -> Result<u32> {
-        let shared = &*self.0;
-        shared.check_process()?;
-        let id = shared.live_block("release", ptr)?;
-        let left = shared.arena.tables.blocks.get(id).state().references().saturating_sub(1);
-        shared.free(ptr, None)?;
-        Ok(left)
+        self.0.drop_reference("release", ptr, None)
     }
 
     /// What is known about a live block.
@@ -134,8 +129,9 @@ impl Allocator {
 }
 
 impl Shared {
+    /// Takes a reference away. Returns how many there are then.
     #[inline]
-    fn free(&self, ptr: DevicePtr, stream: Option<StreamId>) -> Result<()> {
+    fn drop_reference(&self, attempt: &'static str, ptr: DevicePtr, stream: Option<StreamId>) -> Result<u32> {
         self.check_process()?;
         let tables = &self.arena.tables;
         let id = tables.map.find(ptr.0);
@@ -146,9 +142,9 @@ impl Shared {
             && stream.is_none_or(|stream| self.is_home(block, stream))
             && self.free_plain(id, block)
         {
-            return Ok(());
+            return Ok(0);
         }
-        self.free_slow(ptr, stream)
+        self.free_slow(attempt, ptr, stream)
     }
 
     #[inline]
@@ -205,8 +201,7 @@ impl Shared {
                 return;
             }
         }
-        block.set_state(State::LIVE);
-        self.put_back(id, block);
+        self.put_back_moving(id, block);
     }
 
     /// Gives a live block back to its shard. False: it isn't live, or has uses, guards or references.
@@ -227,24 +222,42 @@ impl Shared {
         true
     }
 
+    /// The same, of a block that the caller has made `Moving`.
+    pub(super) fn put_back_moving(&self, id: BlockId, block: &Block) {
+        let tables = &self.arena.tables;
+        let Some(shard) = self.arena.shard(block.shard()) else { return };
+        let weight = Weight::of(&tables.blocks, id);
+        let mut inner = shard.inner.lock();
+        inner.account.free(weight);
+        inner.account.settle(weight.allocated);
+        inner.put(tables, id);
+    }
+
     #[cold]
-    fn free_slow(&self, ptr: DevicePtr, stream: Option<StreamId>) -> Result<()> {
+    fn free_slow(&self, attempt: &'static str, ptr: DevicePtr, stream: Option<StreamId>) -> Result<u32> {
         let started = now_ns();
-        let id = self.live_block("free", ptr)?;
+        let id = self.live_block(attempt, ptr)?;
         let tables = &self.arena.tables;
         let block = tables.blocks.get(id);
+        let Some(shard) = self.arena.shard(block.shard()) else {
+            return Err(Error::Broken { invariant: "a block's shard exists", at: ptr.0 });
+        };
         let state = loop {
             let state = block.state();
             if state.kind() != Kind::Live {
-                return Err(Error::DoubleFree { attempt: "free", ptr });
+                return Err(Error::DoubleFree { attempt, ptr });
             }
             let references = state.references();
             if references > 1 {
                 if block.change(state, state.with_references(references - 1)) {
-                    return Ok(());
+                    return Ok(references - 1);
                 }
-            } else if block.change(state, MOVING) {
-                break state;
+            } else {
+                // Under the lock, since another thread may be putting it back with only that to decide who gets it.
+                let _inner = shard.inner.lock();
+                if block.change(state, MOVING) {
+                    break state;
+                }
             }
         };
         let home = block.stream();
@@ -267,9 +280,6 @@ impl Shared {
             ..records::Event::default()
         };
         self.tell(event(Action::FreeRequested));
-        let Some(shard) = self.arena.shard(block.shard()) else {
-            return Err(Error::Broken { invariant: "a block's shard exists", at: ptr.0 });
-        };
         let weight = Weight::of(&tables.blocks, id);
         let is_over = waits.is_empty();
         if is_over {
@@ -287,7 +297,7 @@ impl Shared {
             }
         }
         self.latencies.free_slow.record(now_ns().saturating_sub(started));
-        guarded
+        guarded.map(|()| 0)
     }
 
     /// What has to be over, besides the home stream's work, before its next request may have a block freed now.

@@ -1,12 +1,14 @@
 //! Red zones behind blocks and poison in freed ones: finds whoever writes where it may not.
 //!
 //! Each block is followed by a zone of known bytes, so that running over the end is seen, and running below the beginning
-//! as damage to the zone before. Freed bytes are overwritten, and looked at when they are handed out again. Both need the
+//! as damage to the zone before. Freed bytes are overwritten, and looked at when they are handed out again, at each step
+//! and at the end. Both need the
 //! device to have finished with the bytes, so frees wait for the streams: this is for finding bugs, not for speed.
 
 use std::backtrace::Backtrace;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use device::{DevicePtr, Place, StreamId};
@@ -95,6 +97,8 @@ pub type GuardCallback = Arc<dyn Fn(&GuardReport) + Send + Sync>;
 /// A freed block whose bytes were overwritten.
 #[derive(Clone, Debug)]
 struct Poisoned {
+    /// Where the block began: what is left of it may begin later.
+    block: u64,
     bytes: u64,
     requested: u64,
     stream: StreamId,
@@ -118,11 +122,14 @@ pub(super) fn widened(request: &Request) -> Request {
 impl Allocator {
     /// Who is told of what guards find when the allocator ends; until then calls return it. `None`: nobody.
     pub fn on_guard_finding(&self, callback: Option<GuardCallback>) {
+        if self.0.check_process().is_err() {
+            return;
+        }
         let earlier = std::mem::replace(&mut *locked(&self.0.guards.callback), callback);
         drop(earlier);
     }
 
-    /// Looks at all red zones. Waits for the device.
+    /// Looks at all red zones, and at freed bytes that nobody has yet. Waits for the device.
     ///
     /// # Errors
     /// [`Error::Guard`] with the first finding; [`Error::Unsupported`] without `guard = on`.
@@ -136,16 +143,21 @@ impl Allocator {
 }
 
 impl Shared {
-    /// Gives a new block its red zone, and looks at the bytes it was made of.
+    /// Gives a new block its red zone, and looks at the bytes it was made of. If that fails nobody has the block.
     pub(super) fn guard_alloc(&self, id: BlockId) -> Result<()> {
         let block = self.arena.tables.blocks.get(id);
         let (address, end) = (block.address(), block.end());
         let finding = self.check_poison(address, end);
-        self.fill(address + block.requested(), end, ZONE_BYTE)?;
+        let finding = finding.and_then(|()| self.fill(address + block.requested(), end, ZONE_BYTE));
+        if finding.is_err() {
+            block.set_state(State::of(Kind::Moving));
+            self.put_back_moving(id, block);
+            return finding;
+        }
         let stack: Arc<str> = Backtrace::force_capture().to_string().into();
         locked(&self.guards.stacks).insert(id, stack);
         block.set_state(State::LIVE.with(State::IS_GUARDED));
-        finding
+        Ok(())
     }
 
     /// Looks at a dropped block's red zone and overwrites the block. The caller has made it `Moving`.
@@ -163,6 +175,7 @@ impl Shared {
         self.fill(address, address + bytes, POISON_BYTE)?;
         locked(&self.guards.stacks).remove(&id);
         let poisoned = Poisoned {
+            block: address,
             bytes,
             requested: block.requested(),
             stream: self.marks.name(home),
@@ -173,43 +186,74 @@ impl Shared {
         finding
     }
 
-    /// All live blocks' zones.
+    /// All live blocks' zones, and all poison.
     pub(super) fn check_all_guards(&self) -> Result<()> {
         let notice = self.arena.clocks.begin_synchronize_device();
         self.supply.device.synchronize()?;
         self.arena.clocks.commit(notice);
-        let blocks = &self.arena.tables.blocks;
-        for id in 1..blocks.end() {
-            let state = blocks.get(id).state();
-            if state.kind() == Kind::Live && state.has(State::IS_GUARDED) {
-                self.check_zone(id)?;
-            }
+        for id in 1..self.arena.tables.blocks.end() {
+            self.check_live(id)?;
         }
-        Ok(())
+        let poisoned: Vec<u64> = locked(&self.guards.poisoned).keys().copied().collect();
+        poisoned.into_iter().try_for_each(|at| self.check_freed(at))
     }
 
     /// At the end nobody is there to return a finding to.
     pub(super) fn report_guards(&self) {
         let Some(callback) = locked(&self.guards.callback).clone() else { return };
-        let blocks = &self.arena.tables.blocks;
-        for id in 1..blocks.end() {
-            let state = blocks.get(id).state();
-            if state.kind() == Kind::Live
-                && state.has(State::IS_GUARDED)
-                && let Err(Error::Guard(report)) = self.check_zone(id)
-            {
-                callback(&report);
+        let tell = |finding| {
+            if let Err(Error::Guard(report)) = finding {
+                // This may run while a panic unwinds: another one would end the process.
+                let _ = catch_unwind(AssertUnwindSafe(|| callback(&report)));
+            }
+        };
+        for id in 1..self.arena.tables.blocks.end() {
+            tell(self.check_live(id));
+        }
+        let poisoned: Vec<u64> = locked(&self.guards.poisoned).keys().copied().collect();
+        for at in poisoned {
+            tell(self.check_freed(at));
+        }
+    }
+
+    /// A block's zone, if it is live; other threads may free it meanwhile.
+    fn check_live(&self, id: BlockId) -> Result<()> {
+        let block = self.arena.tables.blocks.get(id);
+        // Of the requests that this number was ever given to, each has a stack of its own.
+        let request = || {
+            let is_live = block.kind() == Kind::Live && block.state().has(State::IS_GUARDED);
+            is_live.then(|| locked(&self.guards.stacks).get(&id).cloned()).flatten()
+        };
+        while let Some(before) = request() {
+            let finding = self.check_zone(id);
+            if finding.is_ok() || request().is_some_and(|now| Arc::ptr_eq(&now, &before)) {
+                return finding;
             }
         }
+        Ok(())
+    }
+
+    /// What is left of a freed block, if nobody has it yet. A finding is told once.
+    fn check_freed(&self, at: u64) -> Result<()> {
+        let find = || locked(&self.guards.poisoned).get(&at).cloned();
+        while let Some(poisoned) = find() {
+            let finding = self.check_piece(at, at + poisoned.bytes, &poisoned);
+            if finding.is_ok() {
+                return Ok(());
+            }
+            let mut all = locked(&self.guards.poisoned);
+            let stands = |now: &Poisoned| Arc::ptr_eq(&now.stack, &poisoned.stack) && now.bytes == poisoned.bytes;
+            if all.get(&at).is_some_and(stands) {
+                all.remove(&at);
+                return finding;
+            }
+        }
+        Ok(())
     }
 
     /// Forgets poison in memory that goes back to the device.
     pub(super) fn forget_poison(&self, address: u64, bytes: u64) {
-        let mut poisoned = locked(&self.guards.poisoned);
-        let gone: Vec<u64> = poisoned.range(address..address.saturating_add(bytes)).map(|(at, _)| *at).collect();
-        for at in gone {
-            poisoned.remove(&at);
-        }
+        self.take_poison(address, address.saturating_add(bytes));
     }
 
     fn check_zone(&self, id: BlockId) -> Result<()> {
@@ -232,40 +276,42 @@ impl Shared {
 
     /// Looks at poison in `[address, end)`, which is about to be used, and forgets it.
     fn check_poison(&self, address: u64, end: u64) -> Result<()> {
-        let taken: Vec<(u64, Poisoned)> = {
-            let mut poisoned = locked(&self.guards.poisoned);
-            let first = poisoned.range(..=address).next_back().map_or(address, |(at, _)| *at);
-            let found: Vec<u64> =
-                poisoned.range(first..end).filter(|(at, p)| *at + p.bytes > address).map(|(at, _)| *at).collect();
-            let taken: Vec<_> = found.iter().filter_map(|at| poisoned.remove(at).map(|p| (*at, p))).collect();
-            // What lies outside stays poisoned.
-            for (at, p) in &taken {
-                if *at < address {
-                    poisoned.insert(*at, Poisoned { bytes: address - at, ..p.clone() });
-                }
-                if at + p.bytes > end {
-                    poisoned.insert(end, Poisoned { bytes: at + p.bytes - end, ..p.clone() });
-                }
+        let taken = self.take_poison(address, end);
+        taken.iter().try_for_each(|(at, p)| self.check_piece(*at.max(&address), (at + p.bytes).min(end), p))
+    }
+
+    /// Takes out what was poisoned in `[address, end)`. What lies outside stays.
+    fn take_poison(&self, address: u64, end: u64) -> Vec<(u64, Poisoned)> {
+        let mut poisoned = locked(&self.guards.poisoned);
+        let first = poisoned.range(..=address).next_back().map_or(address, |(at, _)| *at);
+        let found: Vec<u64> =
+            poisoned.range(first..end).filter(|(at, p)| *at + p.bytes > address).map(|(at, _)| *at).collect();
+        let taken: Vec<_> = found.iter().filter_map(|at| poisoned.remove(at).map(|p| (*at, p))).collect();
+        for (at, p) in &taken {
+            if *at < address {
+                poisoned.insert(*at, Poisoned { bytes: address - at, ..p.clone() });
             }
-            taken
-        };
-        for (at, p) in taken {
-            let (from, to) = (at.max(address), (at + p.bytes).min(end));
-            if let Some((wrong, found)) = self.first_other(from, to, POISON_BYTE)? {
-                return Err(Error::Guard(Box::new(GuardReport {
-                    finding: GuardFinding::UseAfterFree,
-                    ptr: DevicePtr(at),
-                    requested_bytes: p.requested,
-                    offset_bytes: wrong - at,
-                    found,
-                    expected: POISON_BYTE,
-                    stream: p.stream,
-                    tag: p.tag,
-                    stack: p.stack.to_string(),
-                })));
+            if at + p.bytes > end {
+                poisoned.insert(end, Poisoned { bytes: at + p.bytes - end, ..p.clone() });
             }
         }
-        Ok(())
+        taken
+    }
+
+    /// Poison in `[from, to)`, which is part of a freed block.
+    fn check_piece(&self, from: u64, to: u64, p: &Poisoned) -> Result<()> {
+        let Some((wrong, found)) = self.first_other(from, to, POISON_BYTE)? else { return Ok(()) };
+        Err(Error::Guard(Box::new(GuardReport {
+            finding: GuardFinding::UseAfterFree,
+            ptr: DevicePtr(p.block),
+            requested_bytes: p.requested,
+            offset_bytes: wrong - p.block,
+            found,
+            expected: POISON_BYTE,
+            stream: p.stream,
+            tag: p.tag,
+            stack: p.stack.to_string(),
+        })))
     }
 
     /// The first byte of `[from, to)` that isn't `expected`.

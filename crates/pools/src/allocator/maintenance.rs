@@ -198,7 +198,8 @@ impl Shared {
         }
         let device = &*self.supply.device;
         // A device that is gone refuses everything; then there is nothing to give back either.
-        let has_finished = device.synchronize().is_ok();
+        // Asked twice: one that fails once and works again would keep everything.
+        let has_finished = device.synchronize().is_ok() || device.synchronize().is_ok();
         if has_finished && self.settings.guard {
             self.report_guards();
         }

@@ -163,6 +163,9 @@ impl Allocator {
     /// Who is asked when a request is about to fail: outside every lock, so that it may allocate, free and trim. It says
     /// whether it is worth trying again, and isn't asked about requests that it makes itself. `None`: nobody.
     pub fn on_out_of_memory(&self, callback: Option<OutOfMemoryCallback>) {
+        if self.0.check_process().is_err() {
+            return;
+        }
         // Whatever the earlier one held is dropped outside the lock: that may call back.
         let earlier = std::mem::replace(&mut *locked(&self.0.callback), callback);
         drop(earlier);
@@ -170,12 +173,17 @@ impl Allocator {
 
     /// Who is asked for bytes after the callback: something that can move blocks elsewhere. `None`: nobody.
     pub fn set_reclaim(&self, reclaim: Option<Arc<dyn Reclaim>>) {
-        *locked(&self.0.reclaim) = reclaim;
+        if self.0.check_process().is_ok() {
+            *locked(&self.0.reclaim) = reclaim;
+        }
     }
 
     /// Who is told of each request and free, of memory taken and given back. `None`: nobody. While somebody is, requests
     /// take the long way.
     pub fn set_sink(&self, sink: Option<Arc<dyn records::Sink>>) {
+        if self.0.check_process().is_err() {
+            return;
+        }
         let is_none = sink.is_none();
         *self.0.sink.write().unwrap_or_else(std::sync::PoisonError::into_inner) = sink;
         self.0.is_plain.store(is_none && self.0.plain_by_settings(), Ordering::Relaxed);

@@ -76,9 +76,12 @@ pub struct Snapshot {
 }
 
 impl Allocator {
-    /// All blocks. Takes 64 bytes of host memory a block; requests go on meanwhile.
+    /// All blocks. Takes 64 bytes of host memory a block; requests go on meanwhile. Empty in a forked child.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
+        if self.0.check_process().is_err() {
+            return Snapshot::default();
+        }
         self.0.snapshot()
     }
 }

@@ -156,9 +156,13 @@ fn figures(level: &Level) -> LevelFigures {
 }
 
 impl Allocator {
-    /// All figures as of now. Takes each shard's lock for a moment; blocks are walked only for `cyclic_references`.
+    /// All figures as of now. Takes each shard's lock for a moment; blocks are walked only for `cyclic_references`. In a
+    /// forked child all are 0: a thread that isn't there may hold a lock.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
+        if self.0.check_process().is_err() {
+            return Statistics::default();
+        }
         self.0.statistics()
     }
 }

@@ -28,7 +28,7 @@ fn run(machine: &dyn Machine, backing: Backing, plan: FaultPlan, seed: u64, step
     let mut program = Program::new(machine, settings(backing), seed, 40 * MIB).unwrap();
     machine.set_faults(plan);
     let mut failed = false;
-    let mut since = None;
+    let mut since: Option<usize> = None;
     for step in 0..steps {
         if since.is_some_and(|since| step >= since.saturating_add(heals_after)) {
             machine.set_faults(FaultPlan::default());
@@ -37,7 +37,11 @@ fn run(machine: &dyn Machine, backing: Backing, plan: FaultPlan, seed: u64, step
         if let Err(error) = program.step() {
             assert!(is_clean(&error), "{error}");
             program.check();
-            assert_eq!(program.pools.statistics().live.current_bytes, before, "a refused call changes nothing: {error}");
+            assert_eq!(
+                program.pools.statistics().live.current_bytes,
+                before,
+                "a refused call changes nothing: {error}"
+            );
             if matches!(error, Error::Device(_)) {
                 failed = true;
                 since = since.or(Some(step));
@@ -170,7 +174,8 @@ fn a_request_that_the_device_refuses_does_not_raise_the_peak() {
 /// A system that allows few mappings is a refusal of a kind of its own, and what was there goes on.
 #[test]
 fn too_many_mappings_are_a_typed_error_that_names_the_limit() {
-    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let limit =
+        std::fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse::<u64>().ok());
     let Some(limit) = limit.filter(|limit| *limit <= 100_000) else {
         println!("not run: vm.max_map_count is beyond what a test can use up");
         return;

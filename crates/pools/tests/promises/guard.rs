@@ -57,7 +57,8 @@ fn an_overrun_is_found_at_the_free_the_step_and_the_end_and_names_tag_and_stack(
                     _ => {
                         let reports = Arc::new(Mutex::new(Vec::new()));
                         let keeps = reports.clone();
-                        pools.on_guard_finding(Some(Arc::new(move |report| keeps.lock().unwrap().push(report.clone()))));
+                        pools
+                            .on_guard_finding(Some(Arc::new(move |report| keeps.lock().unwrap().push(report.clone()))));
                         drop(pools);
                         let mut reports = std::mem::take(&mut *reports.lock().unwrap());
                         assert_eq!(reports.len(), 1, "{reports:?}");
@@ -132,6 +133,10 @@ fn a_use_after_free_is_found_at_the_next_request_the_step_and_the_end() {
     for backing in [Backing::Segments, Backing::Range] {
         for bytes in [1000, 3 * MIB] {
             for when in ["alloc", "part", "step", "end"] {
+                // A small request goes elsewhere than into a large hole.
+                if when == "part" && bytes > MIB {
+                    continue;
+                }
                 let (host, pools) = guarded(backing);
                 let held = pools.alloc(512, 0, STREAM).unwrap();
                 let ptr = the_guilty_request(&pools, bytes, tag);
@@ -146,7 +151,8 @@ fn a_use_after_free_is_found_at_the_next_request_the_step_and_the_end() {
                     _ => {
                         let reports = Arc::new(Mutex::new(Vec::new()));
                         let keeps = reports.clone();
-                        pools.on_guard_finding(Some(Arc::new(move |report| keeps.lock().unwrap().push(report.clone()))));
+                        pools
+                            .on_guard_finding(Some(Arc::new(move |report| keeps.lock().unwrap().push(report.clone()))));
                         drop(pools.clone());
                         assert!(reports.lock().unwrap().is_empty(), "the allocator has not ended yet");
                         drop(pools);

@@ -1,6 +1,8 @@
 //! Attempts to break the allocator: failing devices, misuse, threads, guards, all settings, long random programs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+// As in the crate itself.
+#![allow(clippy::result_large_err)]
 
 mod faults;
 mod guard;

@@ -87,7 +87,8 @@ fn random_addresses_are_refused_and_change_nothing() {
                 0 => random.next() << 8,
                 1 => low + random.below(high - low),
                 2 => (low + random.below(high - low)) / 512 * 512,
-                _ => [0, 1, 511, 512, u64::MAX, u64::MAX - 511, 1 << 47, 1 << 48, (1 << 48) - 512][random.below(9) as usize],
+                _ => [0, 1, 511, 512, u64::MAX, u64::MAX - 511, 1 << 47, 1 << 48, (1 << 48) - 512]
+                    [random.below(9) as usize],
             });
             if blocks.contains(&ptr) {
                 continue;

@@ -34,10 +34,7 @@ const CHOICES: &[(&str, &[Choice])] = &[
         ],
     ),
     ("initial_bytes", &[|s| s.initial_bytes = 0, |s| s.initial_bytes = 1, |s| s.initial_bytes = 30 * MIB]),
-    (
-        "segment_bytes",
-        &[|s| s.segment_bytes = 2 * MIB, |s| s.segment_bytes = 64 << 10, |s| s.segment_bytes = 16 * MIB],
-    ),
+    ("segment_bytes", &[|s| s.segment_bytes = 2 * MIB, |s| s.segment_bytes = 64 << 10, |s| s.segment_bytes = 16 * MIB]),
     (
         "cached_limit_percent",
         &[|s| s.cached_limit_percent = 80, |s| s.cached_limit_percent = 0, |s| s.cached_limit_percent = 20],

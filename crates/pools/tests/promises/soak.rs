@@ -27,7 +27,7 @@ fn soak(machine: &dyn Machine, settings: &Settings, seed: u64, steps: u64, check
 fn vary(seed: u64, round: u64) -> Settings {
     let mut random = Random::new(seed + round);
     let mut settings = Settings::default();
-    settings.backing = if round % 2 == 0 { Backing::Range } else { Backing::Segments };
+    settings.backing = if round.is_multiple_of(2) { Backing::Range } else { Backing::Segments };
     settings.hand_over = [HandOver::Recorded, HandOver::All, HandOver::Off][random.below(3) as usize];
     settings.magazines = !random.chance(4);
     settings.defragment_floor_bytes = 4 * MIB;
