@@ -346,29 +346,27 @@ impl Shared {
         Err(self.misfit(attempt, ptr))
     }
 
-    /// Why no live block begins at an address.
+    /// Why no live block begins at an address. Takes no host memory, and so looks at all blocks without stopping anybody: a
+    /// block that is being cut or joined at this moment may be told as another kind of mistake.
     #[cold]
     fn misfit(&self, attempt: &'static str, ptr: DevicePtr) -> Error {
         let blocks = &self.arena.tables.blocks;
-        let spans = locked(&self.arena.spans);
-        let Some(span) = span_of(&spans, ptr.0) else { return Error::ForeignPointer { attempt, ptr } };
-        let shards = self.arena.shards(Some(span.pool));
-        let _inners = crate::arena::Arena::lock_all(&shards);
-        let mut id = span.first;
-        while id != span.fence && id != NIL {
+        if span_of(&locked(&self.arena.spans), ptr.0).is_none() {
+            return Error::ForeignPointer { attempt, ptr };
+        }
+        for id in 1..blocks.end() {
             let block = blocks.get(id);
-            if (block.address()..block.end()).contains(&ptr.0) {
-                return match block.kind() {
-                    Kind::Live => Error::InteriorPointer {
-                        attempt,
-                        ptr,
-                        block: DevicePtr(block.address()),
-                        into: ptr.0 - block.address(),
-                    },
-                    _ => Error::DoubleFree { attempt, ptr },
-                };
+            let start = block.address();
+            if !(start..block.end()).contains(&ptr.0) {
+                continue;
             }
-            id = block.next();
+            return match block.kind() {
+                Kind::Vacant | Kind::Fence => continue,
+                Kind::Live if start != ptr.0 => {
+                    Error::InteriorPointer { attempt, ptr, block: DevicePtr(start), into: ptr.0.saturating_sub(start) }
+                }
+                _ => Error::DoubleFree { attempt, ptr },
+            };
         }
         Error::ForeignPointer { attempt, ptr }
     }
