@@ -16,7 +16,7 @@ use crate::page_map::PageMap;
 use crate::settings::HandOver;
 use crate::shard::{Inner, Shard, Tables, Waits};
 use crate::span::{Source, Span, Spans};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::{Error, Result};
 
 /// Shards of one arena, at most: streams times pools.
@@ -66,7 +66,7 @@ impl Arena {
         let blocks = Blocks::new().ok_or_else(no_addresses)?;
         let map = PageMap::new().ok_or_else(no_addresses)?;
         Ok(Self {
-            tables: Tables { blocks, map },
+            tables: Tables { blocks, map, is_shared: AtomicBool::new(false) },
             clocks,
             spans: Mutex::default(),
             uses: Mutex::default(),
@@ -105,6 +105,11 @@ impl Arena {
             Arc::new(Shard::new(number as u32, stream, pool, clocks))
         });
         keys.insert((stream, pool), Arc::clone(shard));
+        if number == 1 {
+            self.tables.is_shared.store(true, Ordering::Relaxed);
+            // Whoever holds the first shard's lock may still think that it is the only one.
+            drop(self.shard(0).map(|first| first.inner.lock()));
+        }
         Ok(Arc::clone(shard))
     }
 
@@ -426,8 +431,8 @@ impl Arena {
             }
             let Some(cut) = gone.last().map(|gone| gone.base) else { continue };
             inners[at].withdraw(&self.tables, tail);
-            if self.tables.map.find(block.address()) == tail && cut <= block.address() {
-                self.tables.map.remove(block.address(), tail);
+            if cut <= block.address() {
+                self.tables.map.remove(block.address(), tail, false);
             }
             if cut > block.address() {
                 // The block stays with what is left of it.

@@ -6,7 +6,7 @@
 //! of memory that can grow is taken only if nothing else fits. (Of the rules tried on the shared traces and on mutated ones, best fit and finer
 //! classes needed 2-5 % more memory on training steps with recomputation; see `docs/measurements`.)
 
-use crate::block::{BlockId, Blocks, GRANULE, NIL, State};
+use crate::block::{Block, BlockId, Blocks, GRANULE, NIL, State};
 
 const FINE_BITS: u32 = 3;
 const FINE: u64 = 1 << FINE_BITS;
@@ -66,6 +66,41 @@ impl Bins {
         }
     }
 
+    /// The bin that a free block is in.
+    #[inline]
+    pub(crate) fn place_of(&self, block: &Block) -> usize {
+        bin_of(block.bytes())
+    }
+
+    /// Puts what is left of a block that was cut, and was in bin `place`, where it belongs; the block itself is in no bin then.
+    #[inline]
+    pub(crate) fn replace(&mut self, blocks: &Blocks, id: BlockId, place: usize, rest: BlockId) {
+        let (block, left) = (blocks.get(id), blocks.get(rest));
+        if block.state().has(State::IS_TAIL) {
+            block.set_state(State::FREE);
+            self.tails.retain(|tail| *tail != id);
+            self.push(blocks, rest);
+            return;
+        }
+        if bin_of(left.bytes()) != place {
+            self.unlink(blocks, block, place);
+            self.push(blocks, rest);
+            return;
+        }
+        // Mostly it stays in its class, and takes the block's place in the list.
+        let (before, after) = (block.link_prev(), block.link_next());
+        left.set_link_prev(before);
+        left.set_link_next(after);
+        if after != NIL {
+            blocks.get(after).set_link_prev(rest);
+        }
+        if before != NIL {
+            blocks.get(before).set_link_next(rest);
+        } else {
+            self.heads[place] = rest;
+        }
+    }
+
     #[inline]
     pub(crate) fn remove(&mut self, blocks: &Blocks, id: BlockId) {
         let block = blocks.get(id);
@@ -74,6 +109,11 @@ impl Bins {
             self.tails.retain(|tail| *tail != id);
             return;
         }
+        self.unlink(blocks, block, bin_of(block.bytes()));
+    }
+
+    #[inline]
+    fn unlink(&mut self, blocks: &Blocks, block: &Block, bin: usize) {
         let (before, after) = (block.link_prev(), block.link_next());
         if after != NIL {
             blocks.get(after).set_link_prev(before);
@@ -82,7 +122,6 @@ impl Bins {
             blocks.get(before).set_link_next(after);
             return;
         }
-        let bin = bin_of(block.bytes());
         self.heads[bin] = after;
         if after == NIL {
             self.words[bin / 64] &= !(1 << (bin % 64));

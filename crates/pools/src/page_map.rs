@@ -1,8 +1,8 @@
-//! From an address to its block, without a hash and without a lock: a radix table over pages of 2 MiB.
+//! From an address to its block, without a hash and without a lock: a radix table over stretches of 256 KiB.
 //!
-//! An entry names the one block that begins in its page, or a node of 64 entries for parts of 32 KiB, each of which names a
-//! block or a node of 64 entries for the 512-byte places in it. Large blocks so take one entry, and looking them up two
-//! loads; small ones four.
+//! An entry names the one block that begins in its stretch, or a node of 64 entries for parts of 4 KiB, each of which names a block
+//! or a leaf of 8 entries for the 512-byte places in it. Large blocks so take one entry, medium ones two, and looking one up
+//! touches as many cache lines.
 //!
 //! Several threads insert and remove at once, each its own blocks: entries change by compare-exchange, and an entry that
 //! names a block turns into a node in one step. Whoever looks up a live block finds it whatever others do to theirs.
@@ -18,45 +18,41 @@ use crate::zeroed::{Zeroable, ZeroedTable};
 /// Addresses from here on belong to no process.
 pub(crate) const ADDRESS_END: u64 = 1 << ADDRESS_BITS;
 const ADDRESS_BITS: u32 = 48;
-const PAGE_BITS: u32 = 21;
-const PAGES: usize = if cfg!(miri) { 1 << 20 } else { 1 << (ADDRESS_BITS - PAGE_BITS) };
+const STRETCH_BITS: u32 = 18;
+/// The table takes addresses for all of them, and memory for those in use: 4 bytes for 256 KiB.
+const STRETCHES: usize = if cfg!(miri) { 1 << 14 } else { 1 << (ADDRESS_BITS - STRETCH_BITS) };
 /// Where the table begins under an interpreter, which has no room for all addresses.
-const FIRST_PAGE: u64 = if cfg!(miri) { 1 << (40 - PAGE_BITS) } else { 0 };
-const FAN: usize = 64;
+const FIRST_STRETCH: u64 = if cfg!(miri) { 1 << (40 - STRETCH_BITS) } else { 0 };
+/// Entries of the two kinds of nodes, and the lowest bit of an address that they look at.
+const FANS: [usize; 2] = [64, 8];
+const SHIFTS: [u32; 2] = [12, 9];
 /// Set in an entry that names a node.
 const NODE: u32 = 1 << 31;
 /// Nodes that are made at once.
 const CHUNK: usize = if cfg!(miri) { 16 } else { 1024 };
-/// Nodes there can be.
+/// Nodes of each kind there can be.
 const MOST_NODES: usize = if cfg!(miri) { 4096 } else { 1 << 22 };
 
-#[derive(Debug)]
-struct Node([AtomicU32; FAN]);
-
-// SAFETY:
-// - it consists of atomic integers, which may be zero and need no dropping.
-unsafe impl Zeroable for Node {}
-
-/// An entry a page.
 #[derive(Debug)]
 struct Entry(AtomicU32);
 
 // SAFETY:
-// - as above.
+// - it is an atomic integer, which may be zero and needs no dropping.
 unsafe impl Zeroable for Entry {}
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct PageMap {
-    pages: ZeroedTable<Entry>,
-    nodes: ZeroedTable<Node>,
+    stretches: ZeroedTable<Entry>,
+    /// Nodes and leaves, entry by entry.
+    levels: [ZeroedTable<Entry>; 2],
     spare: Mutex<Spare>,
 }
 
 #[derive(Debug, Default)]
 struct Spare {
-    nodes: Vec<u32>,
-    made: usize,
+    nodes: [Vec<u32>; 2],
+    made: [usize; 2],
     /// Bytes of addresses that have had blocks.
     covered_bytes: u64,
 }
@@ -68,7 +64,8 @@ pub(crate) struct Full;
 impl PageMap {
     /// `None`: there are no addresses for the tables.
     pub(crate) fn new() -> Option<Self> {
-        Some(Self { pages: ZeroedTable::new(PAGES)?, nodes: ZeroedTable::new(MOST_NODES)?, spare: Mutex::default() })
+        let level = |level: usize| ZeroedTable::new(MOST_NODES * FANS[level]);
+        Some(Self { stretches: ZeroedTable::new(STRETCHES)?, levels: [level(0)?, level(1)?], spare: Mutex::default() })
     }
 
     /// Whether blocks can begin in `[start, start + bytes)`.
@@ -79,13 +76,15 @@ impl PageMap {
 
     #[inline]
     fn entry(&self, address: u64) -> Option<&AtomicU32> {
-        let page = (address >> PAGE_BITS).wrapping_sub(FIRST_PAGE);
-        self.pages.get(page as usize).map(|entry| &entry.0)
+        let stretch = (address >> STRETCH_BITS).wrapping_sub(FIRST_STRETCH);
+        self.stretches.get(stretch as usize).map(|entry| &entry.0)
     }
 
-    #[inline]
-    fn node(&self, number: u32) -> Option<&[AtomicU32; FAN]> {
-        self.nodes.get(number as usize).map(|node| &node.0)
+    /// The entry for an address in a node.
+    #[inline(always)]
+    fn below(&self, level: usize, node: u32, address: u64) -> Option<&AtomicU32> {
+        let place = (address >> SHIFTS[level]) as usize % FANS[level];
+        self.levels[level].get((node & !NODE) as usize * FANS[level] + place).map(|entry| &entry.0)
     }
 
     /// The block that begins at `address`, or possibly another or none where no live block does.
@@ -93,32 +92,39 @@ impl PageMap {
     pub(crate) fn find(&self, address: u64) -> BlockId {
         let Some(entry) = self.entry(address) else { return NIL };
         // Pairs with the release of whoever made the entry a node.
-        let mut found = entry.load(Ordering::Acquire);
-        for shift in [15, 9] {
-            if found & NODE == 0 {
-                return found;
-            }
-            let Some(node) = self.node(found & !NODE) else { return NIL };
-            // As above.
-            found = node[(address >> shift) as usize % FAN].load(Ordering::Acquire);
+        let found = entry.load(Ordering::Acquire);
+        if found & NODE == 0 {
+            return found;
         }
-        found
+        let Some(entry) = self.below(0, found, address) else { return NIL };
+        // As above.
+        let found = entry.load(Ordering::Acquire);
+        if found & NODE == 0 {
+            return found;
+        }
+        self.below(1, found, address).map_or(NIL, |entry| entry.load(Ordering::Relaxed))
     }
 
-    /// Says that `block` begins at `address`. `address_of` tells where a block of the table begins.
+    /// Says that `block` begins at `address`, unless it is said already. `address_of` tells where a block of the table
+    /// begins. `is_alone`: nobody else inserts or removes meanwhile, which saves a locked instruction.
     #[inline]
-    pub(crate) fn insert(&self, address: u64, block: BlockId, address_of: impl Fn(BlockId) -> u64) -> Result<(), Full> {
+    pub(crate) fn insert(
+        &self,
+        address: u64,
+        block: BlockId,
+        is_alone: bool,
+        address_of: impl Fn(BlockId) -> u64,
+    ) -> Result<(), Full> {
         let Some(entry) = self.entry(address) else { return Err(Full) };
+        let found = entry.load(Ordering::Relaxed);
+        if found == block {
+            return Ok(());
+        }
         // The block was written before; pairs with the acquire of a lookup by another thread.
-        if entry.compare_exchange(0, block, Ordering::Release, Ordering::Relaxed).is_ok() {
+        if found == NIL && change(entry, NIL, block, is_alone) {
             return Ok(());
         }
         self.insert_below(entry, address, block, address_of)
-    }
-
-    #[cold]
-    fn split_failed(&self, node: u32) {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).nodes.push(node);
     }
 
     fn insert_below(
@@ -129,108 +135,138 @@ impl PageMap {
         address_of: impl Fn(BlockId) -> u64,
     ) -> Result<(), Full> {
         let mut entry = entry;
-        for shift in [15, 9] {
+        for level in 0..2 {
             let node = loop {
                 // Pairs with the release of whoever made the entry a node.
                 let found = entry.load(Ordering::Acquire);
                 if found & NODE != 0 {
                     break found;
                 }
+                if found == block {
+                    return Ok(());
+                }
                 if found == NIL {
-                    if entry.compare_exchange(NIL, block, Ordering::Release, Ordering::Relaxed).is_ok() {
+                    if change(entry, NIL, block, false) {
                         return Ok(());
                     }
                     continue;
                 }
                 // Another block begins in these addresses: both go into a node.
-                let number = self.take_node()?;
-                let Some(node) = self.node(number) else { return Err(Full) };
-                node[(address_of(found) >> shift) as usize % FAN].store(found, Ordering::Relaxed);
+                let number = self.take_node(level)?;
+                let Some(other) = self.below(level, number, address_of(found)) else { return Err(Full) };
+                other.store(found, Ordering::Relaxed);
                 // Whoever finds the node sees what is in it.
-                if entry.compare_exchange(found, number | NODE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                if change(entry, found, number | NODE, false) {
                     break number | NODE;
                 }
-                node[(address_of(found) >> shift) as usize % FAN].store(NIL, Ordering::Relaxed);
-                self.split_failed(number);
+                other.store(NIL, Ordering::Relaxed);
+                self.put_node(level, number);
             };
-            let Some(node) = self.node(node & !NODE) else { return Err(Full) };
-            entry = &node[(address >> shift) as usize % FAN];
+            let Some(below) = self.below(level, node, address) else { return Err(Full) };
+            entry = below;
         }
         // A place of 512 bytes: nobody else's block begins here.
         entry.store(block, Ordering::Release);
         Ok(())
     }
 
-    /// Says that no block begins at `address` any more, if `block` did.
+    /// Says that no block begins at `address` any more, if `block` did. `is_alone` as for [`insert`](Self::insert).
     #[inline]
-    pub(crate) fn remove(&self, address: u64, block: BlockId) {
+    pub(crate) fn remove(&self, address: u64, block: BlockId, is_alone: bool) {
         let Some(mut entry) = self.entry(address) else { return };
-        for shift in [15, 9] {
-            // Pairs with the release of whoever made the entry a node; on success nothing needs ordering.
-            match entry.compare_exchange(block, NIL, Ordering::Relaxed, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(found) if found & NODE != 0 => {
-                    let Some(node) = self.node(found & !NODE) else { return };
-                    entry = &node[(address >> shift) as usize % FAN];
+        for level in 0..2 {
+            // Pairs with the release of whoever made the entry a node.
+            let mut found = entry.load(Ordering::Acquire);
+            if found == block {
+                if change(entry, block, NIL, is_alone) {
+                    return;
                 }
-                Err(_) => return,
+                // It became a node at this moment.
+                found = entry.load(Ordering::Acquire);
             }
+            if found & NODE == 0 {
+                return;
+            }
+            let Some(below) = self.below(level, found, address) else { return };
+            entry = below;
         }
-        let _ = entry.compare_exchange(block, NIL, Ordering::Relaxed, Ordering::Relaxed);
+        // A place of 512 bytes: nobody else's block begins here.
+        if entry.load(Ordering::Relaxed) == block {
+            entry.store(NIL, Ordering::Relaxed);
+        }
     }
 
-    fn take_node(&self) -> Result<u32, Full> {
+    fn take_node(&self, level: usize) -> Result<u32, Full> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.nodes.is_empty() {
-            let first = spare.made;
-            let end = (first + CHUNK).min(self.nodes.len());
-            spare.made = end;
+        if spare.nodes[level].is_empty() {
+            let first = spare.made[level];
+            let end = (first + CHUNK).min(self.levels[level].len() / FANS[level]);
+            spare.made[level] = end;
             // Room for all nodes there are, so that giving back never allocates.
-            spare.nodes.reserve(end);
-            spare.nodes.extend((first..end).rev().map(|number| number as u32));
+            spare.nodes[level].reserve(end);
+            spare.nodes[level].extend((first..end).rev().map(|number| number as u32));
         }
-        spare.nodes.pop().ok_or(Full)
+        spare.nodes[level].pop().ok_or(Full)
+    }
+
+    fn put_node(&self, level: usize, node: u32) {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).nodes[level].push(node & !NODE);
     }
 
     /// How many nodes are in use.
     pub(crate) fn nodes_in_use(&self) -> usize {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.made - spare.nodes.len()
+        (0..2).map(|level| spare.made[level] - spare.nodes[level].len()).sum()
     }
 
-    /// Gives back nodes without blocks among the pages of `[start, start + bytes)`. Nobody may insert or remove meanwhile;
-    /// lookups may go on.
+    /// Gives back nodes without blocks among the stretches of `[start, start + bytes)`. Nobody may insert or remove
+    /// meanwhile; lookups may go on.
     pub(crate) fn compact(&self, start: u64, bytes: u64) {
-        let mut page = start >> PAGE_BITS << PAGE_BITS;
+        let mut at = start >> STRETCH_BITS << STRETCH_BITS;
         let end = start.saturating_add(bytes);
-        while page < end {
-            if let Some(entry) = self.entry(page) {
-                self.compact_entry(entry);
+        while at < end {
+            if let Some(entry) = self.entry(at) {
+                self.compact_entry(0, entry);
             }
-            page += 1 << PAGE_BITS;
+            at += 1 << STRETCH_BITS;
         }
     }
 
-    fn compact_entry(&self, entry: &AtomicU32) {
+    fn compact_entry(&self, level: usize, entry: &AtomicU32) {
         let found = entry.load(Ordering::Relaxed);
-        let Some(node) = (found & NODE != 0).then(|| self.node(found & !NODE)).flatten() else { return };
+        if level == FANS.len() || found & NODE == 0 {
+            return;
+        }
+        let first = (found & !NODE) as usize * FANS[level];
+        let Some(node) = self.levels[level].get(first..first + FANS[level]) else { return };
         let mut is_empty = true;
         for below in node {
-            self.compact_entry(below);
-            is_empty &= below.load(Ordering::Relaxed) == NIL;
+            self.compact_entry(level + 1, &below.0);
+            is_empty &= below.0.load(Ordering::Relaxed) == NIL;
         }
         if is_empty {
             entry.store(NIL, Ordering::Relaxed);
-            self.spare.lock().unwrap_or_else(PoisonError::into_inner).nodes.push(found & !NODE);
+            self.put_node(level, found);
         }
     }
 
     /// Bytes of host memory held, about.
     pub(crate) fn host_bytes(&self) -> u64 {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        let pages = spare.covered_bytes.div_ceil(1 << PAGE_BITS) * size_of::<Entry>() as u64;
-        pages + (spare.made * size_of::<Node>() + spare.nodes.capacity() * size_of::<u32>()) as u64
+        let entry = size_of::<Entry>() as u64;
+        let nodes = (0..2).map(|level| spare.made[level] * FANS[level] + spare.nodes[level].capacity());
+        spare.covered_bytes.div_ceil(1 << STRETCH_BITS) * entry + nodes.sum::<usize>() as u64 * entry
     }
+}
+
+/// Changes an entry in one step if it is still `from`. Release: what the entry names was written before.
+#[inline]
+fn change(entry: &AtomicU32, from: u32, to: u32, is_alone: bool) -> bool {
+    if is_alone {
+        entry.store(to, Ordering::Release);
+        return true;
+    }
+    entry.compare_exchange(from, to, Ordering::Release, Ordering::Relaxed).is_ok()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -265,7 +301,7 @@ mod tests {
             random ^= random << 17;
             let block = 1 + round % 1999;
             if let Some(old) = expected.iter().find(|(_, b)| **b == block).map(|(a, _)| *a) {
-                map.remove(old, block);
+                map.remove(old, block, false);
                 expected.remove(&old);
                 continue;
             }
@@ -275,7 +311,7 @@ mod tests {
                 continue;
             }
             addresses.0[block as usize].store(address, Ordering::Relaxed);
-            map.insert(address, block, |b| addresses.of(b)).unwrap();
+            map.insert(address, block, false, |b| addresses.of(b)).unwrap();
             expected.insert(address, block);
             if round.is_multiple_of(4096) {
                 map.compact(1 << 40, 1 << 30);
@@ -285,7 +321,7 @@ mod tests {
             assert_eq!(map.find(*address), *block);
         }
         for (address, block) in expected {
-            map.remove(address, block);
+            map.remove(address, block, false);
             assert_ne!(map.find(address), block);
         }
         map.compact(1 << 40, 1 << 30);
@@ -298,7 +334,7 @@ mod tests {
         for address in [0, 512, ADDRESS_END, u64::MAX] {
             assert_eq!(map.find(address), NIL);
         }
-        assert_eq!(map.insert(u64::MAX, 1, |_| 0), Err(Full));
+        assert_eq!(map.insert(u64::MAX, 1, false, |_| 0), Err(Full));
     }
 
     #[test]
@@ -317,9 +353,9 @@ mod tests {
                                 (1 << 40) + (number * (97 + round) % 64 * 4 + thread) * 512 * (1 + round % 80);
                             addresses.0[block as usize].store(address, Ordering::Relaxed);
                             if round % 80 == 0 || (number * (97 + round)) % 64 == number {
-                                map.insert(address, block, |b| addresses.of(b)).unwrap();
+                                map.insert(address, block, false, |b| addresses.of(b)).unwrap();
                                 assert_eq!(map.find(address), block);
-                                map.remove(address, block);
+                                map.remove(address, block, false);
                             }
                         }
                     }

@@ -25,6 +25,7 @@ use crate::block::{BlockId, Blocks, GRANULE, Kind, NIL, State};
 use crate::clocks::Clocks;
 use crate::lock::Lock;
 use crate::page_map::PageMap;
+use crate::sync::{AtomicBool, Ordering};
 
 /// Numbers of unused blocks that a shard keeps ready.
 const SPARE: usize = 128;
@@ -76,6 +77,8 @@ pub(crate) struct Inner {
     pub(crate) account: Account,
     /// Requests so far.
     requests: u64,
+    /// The stream's own component at the last one.
+    last_component: u64,
     /// From which request on the stream's own component had which value.
     request_runs: VecDeque<(u64, u64)>,
 }
@@ -85,6 +88,16 @@ pub(crate) struct Inner {
 pub(crate) struct Tables {
     pub(crate) blocks: Blocks,
     pub(crate) map: PageMap,
+    /// There is more than one shard.
+    pub(crate) is_shared: AtomicBool,
+}
+
+impl Tables {
+    /// Whether whoever holds the lock of a shard is the only one to change the table of addresses: there is one shard.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        !self.is_shared.load(Ordering::Relaxed)
+    }
 }
 
 /// Why a shard handed out nothing.
@@ -116,6 +129,7 @@ impl Shard {
             pending_bytes: 0,
             account: Account::default(),
             requests: 0,
+            last_component: 0,
             request_runs: VecDeque::with_capacity(REQUEST_RUNS),
         };
         Self { number, stream, pool, inner: Lock::new(inner) }
@@ -131,7 +145,8 @@ impl Inner {
     #[inline]
     pub(crate) fn note_request(&mut self, component: u64) {
         self.requests += 1;
-        if self.request_runs.back().is_none_or(|(_, last)| *last != component) {
+        if self.last_component != component {
+            self.last_component = component;
             if self.request_runs.len() == REQUEST_RUNS {
                 self.request_runs.pop_front();
             }
@@ -177,17 +192,17 @@ impl Inner {
         if rest > 0 && self.spare.is_empty() && !self.refill(tables) {
             return Err(Lack::Numbers);
         }
-        if tables.map.find(block.address()) != id {
-            let address_of = |other| tables.blocks.get(other).address();
-            tables.map.insert(block.address(), id, address_of).map_err(|_| Lack::Places)?;
-        }
-        self.bins.remove(&tables.blocks, id);
-        block.set_state(State::of(Kind::Moving));
+        let address_of = |other| tables.blocks.get(other).address();
+        tables.map.insert(block.address(), id, tables.is_alone(), address_of).map_err(|_| Lack::Places)?;
         self.free_bytes -= bytes;
         if rest > 0 {
+            let place = self.bins.place_of(block);
             let rest = self.split(tables, id, bytes);
-            self.bins.push(&tables.blocks, rest);
+            self.bins.replace(&tables.blocks, id, place, rest);
+        } else {
+            self.bins.remove(&tables.blocks, id);
         }
+        block.set_state(State::of(Kind::Moving));
         block.set_pad(0);
         Ok(id)
     }
@@ -303,9 +318,7 @@ impl Inner {
     fn absorb(&mut self, tables: &Tables, id: BlockId, right: BlockId) {
         let blocks = &tables.blocks;
         let (block, gone) = (blocks.get(id), blocks.get(right));
-        if tables.map.find(gone.address()) == right {
-            tables.map.remove(gone.address(), right);
-        }
+        tables.map.remove(gone.address(), right, tables.is_alone());
         let next = gone.next();
         block.set_bytes(block.bytes() + gone.bytes());
         block.set_freed_at(block.freed_at().max(gone.freed_at()));
