@@ -46,6 +46,8 @@ step 'the C header is what its sources make' ci/header.sh --check
 step 'unused dependencies' ci/check-unused-deps
 step 'no machine paths, no registry hosts' ci/check-clean
 step 'clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
+# As the library has it; the workspace's build turns the feature on.
+step 'clippy on formats without foreign ones' cargo clippy -p formats --no-default-features --lib --locked -- -D warnings
 step 'docs' docs
 if [[ -f fuzz/Cargo.toml ]]; then
     step 'fuzz targets compile' fuzz
