@@ -38,6 +38,8 @@ fn every_replay_fits_its_schema_and_every_field_is_explained() {
         "t.csv --policy caching-expandable --min-capacity --lag 0",
         "t.csv --capacity 1.0x --policy caching --max-split-size 21M --roundup-power2-divisions 4",
         "t.csv --capacity 0",
+        "t.csv --policy gpumem --min-capacity --passes 2 --backing segments --hand-over all --reading seen",
+        "t.csv --policy gpumem --hard-budget 80M --soft-budget 60M",
     ] {
         let report = replayed(&folder, args);
         assert_eq!(schema::validate(&schema, &report), Ok(()), "{args}");
@@ -150,10 +152,44 @@ fn check_log(trace: &str, log: &str) {
 }
 
 #[test]
+fn the_allocator_itself_is_a_policy_with_settings_of_its_own() {
+    let folder = Folder::new();
+    // A block that stream 1 uses is dropped after stream 0 waited for it: only who sees all work knows that it is over.
+    folder.write(
+        "t.csv",
+        "op,id,bytes,stream\nalloc,1,4000000,0\nuse,1,0,1\nwait,1,0,0\nfree,1,0,0\nalloc,2,4000000,0\n",
+    );
+    let reserved =
+        |args: &str| replayed(&folder, &format!("t.csv --policy gpumem {args}"))["peak_reserved_bytes"].as_u64();
+    assert_eq!(reserved("--reading seen"), Some(4 << 20));
+    assert_eq!(reserved("--reading blind"), Some(8 << 20));
+    let report = replayed(&folder, "t.csv --policy gpumem --hand-over off --backing segments");
+    assert_eq!((&report["policy"], &report["is_model"]), (&"gpumem".into(), &false.into()));
+    assert_eq!(
+        (&report["hand_over"], &report["backing"], &report["reading"]),
+        (&"off".into(), &"segments".into(), &"blind".into())
+    );
+    assert_eq!(report["driver_calls"]["alloc"]["calls"], 2);
+    assert_eq!(replayed(&folder, "t.csv --policy gpumem")["driver_calls"].get("alloc"), None);
+    // At the budget the block comes back once its stream has been waited for.
+    let tight = replayed(&folder, "t.csv --policy gpumem --hard-budget 4M");
+    assert_eq!((&tight["status"], &tight["peak_reserved_bytes"]), (&"ok".into(), &(4_u64 << 20).into()));
+    let text = folder.run("replay t.csv --policy gpumem --soft-budget 6M").stdout;
+    assert!(
+        text.contains("gpumem's own allocator, hand over recorded, backing auto, blind reading, soft budget 6"),
+        "{text}"
+    );
+    let message = folder.run("replay t.csv --policy gpumem --hard-budget 4M --soft-budget 6M").refusal();
+    assert!(message.contains("it is above the hard budget"), "{message}");
+    let other = replayed(&folder, "t.csv --policy best-fit --hand-over off");
+    assert_eq!((&other["hand_over"], &other["reading"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
 fn the_log_shows_blocks_that_never_overlap_and_always_have_memory() {
     let folder = Folder::new();
     folder.write("t.csv", TRACE);
-    for policy in ["first-fit", "best-fit", "caching", "caching-expandable"] {
+    for policy in ["gpumem", "first-fit", "best-fit", "caching", "caching-expandable"] {
         folder.run(&format!("replay t.csv --policy {policy} --log log.csv --quiet")).ok();
         check_log(TRACE, &folder.text("log.csv"));
     }
@@ -165,7 +201,7 @@ fn the_log_shows_blocks_that_never_overlap_and_always_have_memory() {
     assert!(folder.text("w.log").lines().any(|line| line.starts_with("alloc,2,2,") && line.ends_with(",0,1,")));
     let Some(data) = shared("traces/bugs") else { return };
     for trace in files(&data, ".csv") {
-        for policy in ["best-fit", "caching", "caching-expandable"] {
+        for policy in ["gpumem", "best-fit", "caching", "caching-expandable"] {
             folder.run(&format!("replay {} --policy {policy} --log log.csv.gz --quiet", text_of(&trace))).ok();
             check_log(&std::fs::read_to_string(&trace).unwrap(), &gunzip(&folder.path("log.csv.gz")));
         }

@@ -1,17 +1,22 @@
 //! Runs a program on a policy, row by row.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use device::{CallCounts, Device, DevicePtr, HandleId, OrderCheck, SimDevice, SimOptions, StreamId, Touch};
+use device::{
+    AddressRange, CallCounts, Device, DevicePtr, HandleId, OrderCheck, SimDevice, SimOptions, StreamId, Touch,
+};
 use hashbrown::HashMap;
 use records::{Action, DeviceHistory, Event, History, MemoryMap};
+use smallvec::SmallVec;
 
 use crate::caching::Caching;
 use crate::fit::{Choice, Fit};
+use crate::gpumem::Gpumem;
 use crate::policy::{Effects, Handle};
 use crate::program::{Ask, Instruction, Slot, StreamIndex};
 use crate::rounding::GRANULE;
-use crate::{Error, FailedRequest, Figures, LogEntry, Observer, Outcome, Policy, Program, Result, Settings};
+use crate::{Error, FailedRequest, Figures, LogEntry, Observer, Outcome, Policy, Program, Reading, Result, Settings};
 
 /// Capacity where none is set: more than any policy wastes on any trace, and what the simulated device can hold.
 pub(crate) const UNLIMITED_BYTES: u64 = 1 << 45;
@@ -64,18 +69,22 @@ struct Held {
     bytes: u64,
     /// The stream that asked, as the trace numbers it.
     home: i64,
+    stream: StreamId,
 }
 
 struct Driver<'a> {
     program: &'a Program<'a>,
     settings: &'a Settings,
-    device: SimDevice,
+    device: Arc<SimDevice>,
     policy: Box<dyn crate::policy::Policy>,
     streams: Vec<StreamId>,
     /// What the trace calls each of them.
     names: HashMap<StreamId, i64>,
     /// What each slot holds. Requests of no bytes get no block.
     blocks: Vec<Option<Held>>,
+    /// Which other streams use it. Kept where uses last until the free.
+    users: Vec<SmallVec<[StreamId; 2]>>,
+    uses_last: bool,
     counters: Counters,
     /// Present where somebody wants to know about holes or to keep the history.
     map: Option<MemoryMap>,
@@ -97,7 +106,9 @@ enum HandleKey {
 impl<'a> Driver<'a> {
     fn new(program: &'a Program<'a>, settings: &'a Settings) -> Result<Self> {
         check_settings(settings)?;
+        let device = open_device(program, settings)?;
         let policy: Box<dyn crate::policy::Policy> = match settings.policy {
+            Policy::Gpumem => Box::new(Gpumem::new(&device, settings)?),
             Policy::FirstFit => Box::new(Fit::new(Choice::First)),
             Policy::BestFit => Box::new(Fit::new(Choice::Best)),
             Policy::Caching | Policy::CachingExpandable => {
@@ -105,23 +116,16 @@ impl<'a> Driver<'a> {
                 Box::new(Caching::new(crate::CachingSettings { is_expandable, ..settings.caching }))
             }
         };
-        Self::with_policy(program, settings, policy)
+        Self::with_policy(program, settings, device, policy)
     }
 
     fn with_policy(
         program: &'a Program<'a>,
         settings: &'a Settings,
+        device: Arc<SimDevice>,
         policy: Box<dyn crate::policy::Policy>,
     ) -> Result<Self> {
-        let options = SimOptions {
-            capacity_bytes: settings.capacity_bytes.unwrap_or(UNLIMITED_BYTES),
-            costs: settings.costs,
-            waits_finish: !program.has_syncs,
-            check_order: if settings.checks_order { OrderCheck::Seen } else { OrderCheck::Off },
-            ..SimOptions::default()
-        };
         let refused = |source| Error::Device { row: 0, source };
-        let device = SimDevice::new(options).map_err(refused)?;
         let streams: Vec<StreamId> =
             program.streams.iter().map(|_| device.create_stream()).collect::<device::Result<_>>().map_err(refused)?;
         let history = DeviceHistory {
@@ -139,6 +143,8 @@ impl<'a> Driver<'a> {
             names: streams.iter().copied().zip(program.streams.iter().copied()).collect(),
             streams,
             blocks: vec![None; program.slots],
+            users: vec![SmallVec::new(); program.slots],
+            uses_last: settings.policy == Policy::Gpumem && settings.gpumem.reading == Reading::Blind,
             counters: Counters::default(),
             map,
             history,
@@ -221,7 +227,7 @@ impl<'a> Driver<'a> {
             self.free(row, slot, &mut effects)?;
         }
         self.device.observe_all();
-        self.policy.synchronized(None);
+        self.policy.synchronized(None).map_err(|source| Error::Device { row, source })?;
         self.step_ends.clear();
         self.device.reset_peak();
         self.counters.highest_fragmentation = 0.0;
@@ -247,7 +253,15 @@ impl<'a> Driver<'a> {
             }
         }
         observer.rows_done(done_before + self.program.instructions.len() as u64);
+        self.check_policy(self.program.trace.rows.len() as u64)?;
         Ok(None)
+    }
+
+    fn check_policy(&self, row: u64) -> Result<()> {
+        match self.settings.checks_policy {
+            true => self.policy.check().map_err(|source| Error::Device { row, source }),
+            false => Ok(()),
+        }
     }
 
     fn step(
@@ -271,24 +285,36 @@ impl<'a> Driver<'a> {
             Ask::Use { slot, bytes, stream } => {
                 if let Some(Held { handle, address, .. }) = self.blocks[slot.0 as usize] {
                     let id = self.streams[stream.0 as usize];
-                    self.policy.record_use(handle, id);
+                    self.policy.record_use(handle, id).map_err(refused)?;
                     self.device.launch(id, &[Touch::again(DevicePtr(address), bytes)]).map_err(refused)?;
+                    self.policy.work_queued(id).map_err(refused)?;
+                    let users = &mut self.users[slot.0 as usize];
+                    if self.uses_last && !users.contains(&id) {
+                        users.push(id);
+                    }
                 }
             }
             Ask::Wait { of, by } => {
                 let (of, by) = (self.streams[of.0 as usize], self.streams[by.0 as usize]);
                 self.device.order(of, by).map_err(refused)?;
+                self.policy.ordered(of, by).map_err(refused)?;
             }
-            // Nothing to do for a policy that isn't told what streams are busy with.
-            Ask::Work { .. } => {}
+            Ask::Work { stream } => self.policy.work_queued(self.streams[stream.0 as usize]).map_err(refused)?,
             Ask::Sync { stream } => {
                 match stream {
                     Some(stream) => self.device.observe(self.streams[stream.0 as usize]).map_err(refused)?,
                     None => self.device.observe_all(),
                 }
-                self.policy.synchronized(stream.map(|stream| self.streams[stream.0 as usize]));
+                let stream = stream.map(|stream| self.streams[stream.0 as usize]);
+                self.policy.synchronized(stream).map_err(refused)?;
             }
-            Ask::Step => self.end_step(row).map_err(refused)?,
+            Ask::Step => {
+                self.end_step(row).map_err(refused)?;
+                self.policy.step_ended(effects).map_err(refused)?;
+                self.settle(row, effects, observer)?;
+                self.measure_holes();
+                self.check_policy(row)?;
+            }
         }
         Ok(None)
     }
@@ -308,7 +334,7 @@ impl<'a> Driver<'a> {
             self.counters.allocs += 1;
             return Ok(None);
         }
-        let placement = self.policy.alloc(&self.device, bytes, id, effects);
+        let placement = self.policy.alloc(&*self.device, bytes, id, effects);
         let trace_row = self.program.trace.rows[row as usize];
         match placement {
             Ok(placement) => {
@@ -318,7 +344,7 @@ impl<'a> Driver<'a> {
                 self.counters.stream_waits += waits.len() as u64;
                 self.counters.live += bytes;
                 self.blocks[slot.0 as usize] =
-                    Some(Held { handle: placement.handle, address: placement.address, bytes, home });
+                    Some(Held { handle: placement.handle, address: placement.address, bytes, home, stream: id });
                 self.record(Event {
                     action: Action::Alloc,
                     address: placement.address,
@@ -331,6 +357,7 @@ impl<'a> Driver<'a> {
                 self.measure_holes();
                 let touch = Touch::begin(DevicePtr(placement.address), bytes);
                 self.device.launch(id, &[touch]).map_err(refused)?;
+                self.policy.work_queued(id).map_err(refused)?;
                 if observer.wants_entries() {
                     let address = placement.address;
                     let entry = LogEntry::Alloc { row, id: trace_row.id, address, bytes, stream: home, waits: &waits };
@@ -367,8 +394,18 @@ impl<'a> Driver<'a> {
     }
 
     fn free(&mut self, row: u64, slot: Slot, effects: &mut Effects) -> Result<()> {
-        let Some(Held { handle, address, bytes, home }) = self.blocks[slot.0 as usize].take() else { return Ok(()) };
+        let Some(Held { handle, address, bytes, home, stream }) = self.blocks[slot.0 as usize].take() else {
+            return Ok(());
+        };
         self.counters.live -= bytes;
+        let refused = |source| Error::Device { row, source };
+        if self.uses_last {
+            let users = std::mem::take(&mut self.users[slot.0 as usize]);
+            let range = [AddressRange::new(DevicePtr(address), bytes)];
+            for user in users.into_iter().filter(|user| *user != stream).chain([stream]) {
+                self.device.use_until_now(user, &range).map_err(refused)?;
+            }
+        }
         let trace_row = self.program.trace.rows.get(row as usize).copied().unwrap_or_default();
         self.record(Event {
             action: Action::FreeRequested,
@@ -379,7 +416,7 @@ impl<'a> Driver<'a> {
             stack: trace_row.stack,
             tag: trace_row.tag,
         });
-        self.policy.free(&self.device, handle, effects).map_err(|source| Error::Device { row, source })?;
+        self.policy.free(&*self.device, handle, effects).map_err(refused)?;
         self.settle(row, effects, &mut ())?;
         self.measure_holes();
         Ok(())
@@ -474,6 +511,12 @@ impl<'a> Driver<'a> {
         if caching.roundup_power2_divisions > 1 {
             settings.push(("roundup_power2_divisions".to_owned(), caching.roundup_power2_divisions.to_string()));
         }
+        if self.settings.policy == Policy::Gpumem {
+            let gpumem = &self.settings.gpumem;
+            settings.push(("hand_over".to_owned(), crate::settings::hand_over_name(gpumem.hand_over).to_owned()));
+            settings.push(("backing".to_owned(), crate::settings::backing_name(gpumem.backing).to_owned()));
+            settings.push(("reading".to_owned(), gpumem.reading.name().to_owned()));
+        }
         if self.settings.policy.is_model() {
             let is_expandable = self.settings.policy == Policy::CachingExpandable;
             settings.push(("expandable_segments".to_owned(), is_expandable.to_string()));
@@ -489,6 +532,18 @@ impl<'a> Driver<'a> {
             stacks: trace.stacks.clone(),
         }
     }
+}
+
+/// The device that a replay runs on.
+fn open_device(program: &Program<'_>, settings: &Settings) -> Result<Arc<SimDevice>> {
+    let options = SimOptions {
+        capacity_bytes: settings.capacity_bytes.unwrap_or(UNLIMITED_BYTES),
+        costs: settings.costs,
+        waits_finish: !program.has_syncs,
+        check_order: if settings.checks_order { OrderCheck::Seen } else { OrderCheck::Off },
+        ..SimOptions::default()
+    };
+    SimDevice::new(options).map(Arc::new).map_err(|source| Error::Device { row: 0, source })
 }
 
 fn check_settings(settings: &Settings) -> Result<()> {
@@ -544,7 +599,65 @@ mod tests {
             Ok(())
         }
 
-        fn record_use(&mut self, _: Handle, _: StreamId) {}
+        fn record_use(&mut self, _: Handle, _: StreamId) -> device::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Our allocator, which isn't told of uses.
+    struct Deaf(Gpumem);
+
+    impl crate::policy::Policy for Deaf {
+        fn alloc(
+            &mut self,
+            device: &dyn Device,
+            bytes: u64,
+            stream: StreamId,
+            effects: &mut Effects,
+        ) -> device::Result<Placement> {
+            self.0.alloc(device, bytes, stream, effects)
+        }
+
+        fn free(&mut self, device: &dyn Device, handle: Handle, effects: &mut Effects) -> device::Result<()> {
+            self.0.free(device, handle, effects)
+        }
+
+        fn record_use(&mut self, _: Handle, _: StreamId) -> device::Result<()> {
+            Ok(())
+        }
+
+        fn ordered(&mut self, of: StreamId, by: StreamId) -> device::Result<()> {
+            self.0.ordered(of, by)
+        }
+    }
+
+    #[test]
+    fn under_the_blind_reading_a_use_lasts_until_the_free() {
+        let row = |operation, id, stream| Row { operation, id, bytes: 4096, stream, ..Row::default() };
+        // Stream 0 waits for stream 1 before the free: that says nothing of what was queued there since.
+        let rows = vec![
+            row(Operation::Alloc, 1, 0),
+            row(Operation::Use, 1, 1),
+            row(Operation::Wait, 1, 0),
+            row(Operation::Free, 1, 0),
+            row(Operation::Alloc, 2, 0),
+        ];
+        let trace = Trace { rows, ..Trace::default() };
+        let program = Program::new(&trace, None).unwrap();
+        let mut settings = Settings::new(Policy::Gpumem);
+        let run = |settings: &Settings, is_deaf: bool| {
+            let device = open_device(&program, settings).unwrap();
+            let gpumem = Gpumem::new(&device, settings).unwrap();
+            let policy: Box<dyn crate::policy::Policy> =
+                if is_deaf { Box::new(Deaf(gpumem)) } else { Box::new(gpumem) };
+            Driver::with_policy(&program, settings, device, policy).unwrap().run(&mut ()).map(|_| ())
+        };
+        run(&settings, false).unwrap();
+        let Err(Error::Device { row: 4, source: device::Error::Contract { .. } }) = run(&settings, true) else {
+            panic!("a use went unnoticed: {:?}", run(&settings, true));
+        };
+        settings.gpumem.reading = Reading::Seen;
+        run(&settings, true).unwrap();
     }
 
     #[test]
@@ -560,7 +673,8 @@ mod tests {
             let trace = Trace { rows: rows.to_vec(), ..Trace::default() };
             let program = Program::new(&trace, None).unwrap();
             let settings = Settings::new(Policy::FirstFit);
-            Driver::with_policy(&program, &settings, Box::new(Reckless(None))).unwrap().run(&mut ()).map(|_| ())
+            let device = open_device(&program, &settings).unwrap();
+            Driver::with_policy(&program, &settings, device, Box::new(Reckless(None))).unwrap().run(&mut ()).map(|_| ())
         };
         let Err(Error::Device { row: 2, source: device::Error::Contract { .. } }) = run(&rows) else {
             panic!("unordered reuse went unnoticed: {:?}", run(&rows));

@@ -218,19 +218,21 @@ impl Policy for Fit {
         Ok(())
     }
 
-    fn record_use(&mut self, handle: Handle, stream: StreamId) {
+    fn record_use(&mut self, handle: Handle, stream: StreamId) -> device::Result<()> {
         let taken = &mut self.taken[handle.0 as usize];
         if taken.stream != stream && !taken.uses.contains(&stream) {
             taken.uses.push(stream);
         }
+        Ok(())
     }
 
-    fn synchronized(&mut self, stream: Option<StreamId>) {
+    fn synchronized(&mut self, stream: Option<StreamId>) -> device::Result<()> {
         match stream {
             Some(stream) => {
                 self.finished.insert(stream, self.now);
             }
             None => self.all_finished = self.now,
         }
+        Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! Runs a trace on a policy over a simulated device: would the run have fitted, and what would it have cost? Imported by
-//! the command. Knows models of other allocators, and later our own.
+//! the command. Knows models of other allocators, and drives our own.
 //!
 //! # What it promises
 //! - The same trace and settings give the same figures and addresses on any machine.
 //! - Every placement is watched by the simulated device: memory that a stream may still use is never handed to another
 //!   stream unordered, whatever the policy; if it were, the replay ends with a report instead of figures.
 //! - Running out of memory is an [`Outcome`], with the request that failed.
-//! - Models are called models. They are compared with the real allocators on every shared trace.
+//! - Models are called models. They are compared with the real allocators on every shared trace. Policy `gpumem` is none:
+//!   it is the allocator that programs get.
 //!
 //! # The idea
 //! [`Program::new`] checks a trace and numbers its blocks and streams; [`replay`] feeds it to a policy, which talks to the
@@ -45,6 +46,7 @@ mod capacity;
 mod driver;
 mod error;
 mod fit;
+mod gpumem;
 mod live;
 mod log;
 mod outcome;
@@ -58,5 +60,6 @@ pub use driver::{replay, replay_observed};
 pub use error::{Error, Result};
 pub use log::{LogEntry, Observer};
 pub use outcome::{FailedRequest, Figures, FragmentationFigures, Outcome};
+pub use pools::{Backing, HandOver};
 pub use program::{Program, drop_uses};
-pub use settings::{CachingSettings, Policy, Settings};
+pub use settings::{CachingSettings, GpumemSettings, Policy, Reading, Settings, backing_name, hand_over_name};

@@ -76,8 +76,30 @@ pub(crate) trait Policy {
     fn free(&mut self, device: &dyn Device, handle: Handle, effects: &mut Effects) -> device::Result<()>;
 
     /// A block is also used by work on `stream`.
-    fn record_use(&mut self, handle: Handle, stream: StreamId);
+    fn record_use(&mut self, handle: Handle, stream: StreamId) -> device::Result<()>;
 
     /// The host has seen a stream, or all of them, finish.
-    fn synchronized(&mut self, _stream: Option<StreamId>) {}
+    fn synchronized(&mut self, _stream: Option<StreamId>) -> device::Result<()> {
+        Ok(())
+    }
+
+    /// The program has made `by` wait for all that was queued on `of`.
+    fn ordered(&mut self, _of: StreamId, _by: StreamId) -> device::Result<()> {
+        Ok(())
+    }
+
+    /// The program has queued work on `stream`.
+    fn work_queued(&mut self, _stream: StreamId) -> device::Result<()> {
+        Ok(())
+    }
+
+    /// A step of the program has ended.
+    fn step_ended(&mut self, _effects: &mut Effects) -> device::Result<()> {
+        Ok(())
+    }
+
+    /// Verifies all invariants, if it can.
+    fn check(&self) -> device::Result<()> {
+        Ok(())
+    }
 }

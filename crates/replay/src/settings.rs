@@ -3,6 +3,7 @@
 use std::fmt;
 
 use device::CostModel;
+use pools::{Backing, HandOver};
 
 /// How requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,11 +17,13 @@ pub enum Policy {
     Caching,
     /// The same with expandable segments.
     CachingExpandable,
+    /// Our own allocator, itself.
+    Gpumem,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Self; 4] = [Self::FirstFit, Self::BestFit, Self::Caching, Self::CachingExpandable];
+    pub const ALL: [Self; 5] = [Self::Gpumem, Self::FirstFit, Self::BestFit, Self::Caching, Self::CachingExpandable];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Policy {
             Self::BestFit => "best-fit",
             Self::Caching => "caching",
             Self::CachingExpandable => "caching-expandable",
+            Self::Gpumem => "gpumem",
         }
     }
 
@@ -44,6 +48,7 @@ impl Policy {
             Self::BestFit => "best fit in one arena",
             Self::Caching => "model of PyTorch's caching allocator",
             Self::CachingExpandable => "model of PyTorch's caching allocator with expandable segments",
+            Self::Gpumem => "gpumem's own allocator",
         }
     }
 
@@ -70,6 +75,63 @@ pub struct CachingSettings {
     pub roundup_power2_divisions: u32,
 }
 
+/// What our allocator is told of work on streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reading {
+    /// Waits, synchronizations and recorded uses only: a use may last until the free, and so may work of the home stream.
+    #[default]
+    Blind,
+    /// Each piece of work as well, as a shim in front of the driver sees it: the rows are all the work there is, and a stream
+    /// on which nothing was queued since a wait for it is over with the block.
+    Seen,
+}
+
+impl Reading {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Blind, Self::Seen];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blind => "blind",
+            Self::Seen => "seen",
+        }
+    }
+}
+
+/// What a choice is called on the command line and in reports.
+pub fn hand_over_name(hand_over: HandOver) -> &'static str {
+    match hand_over {
+        HandOver::Recorded => "recorded",
+        HandOver::All => "all",
+        HandOver::Off => "off",
+    }
+}
+
+/// What a choice is called on the command line and in reports.
+pub fn backing_name(backing: Backing) -> &'static str {
+    match backing {
+        Backing::Auto => "auto",
+        Backing::Segments => "segments",
+        Backing::Range => "range",
+    }
+}
+
+/// Settings of our allocator. What isn't here is as by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GpumemSettings {
+    /// What it is told of work.
+    pub reading: Reading,
+    /// Which blocks may pass between streams.
+    pub hand_over: HandOver,
+    /// Where memory comes from.
+    pub backing: Backing,
+    /// Never more than this is held from the device.
+    pub hard_bytes: Option<u64>,
+    /// Above this, idle memory is given back before more is taken.
+    pub soft_bytes: Option<u64>,
+}
+
 /// How a trace is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -77,6 +139,8 @@ pub struct Settings {
     pub policy: Policy,
     /// Further settings of the two caching policies. `is_expandable` is set by the policy.
     pub caching: CachingSettings,
+    /// Further settings of our allocator.
+    pub gpumem: GpumemSettings,
     /// Bytes of the device; `None` for more than any trace needs.
     pub capacity_bytes: Option<u64>,
     /// How often the trace is run; what it leaves live is freed in between. At least 1.
@@ -93,6 +157,8 @@ pub struct Settings {
     pub costs: CostModel,
     /// Whether the simulated device checks each use of memory against the order of streams.
     pub checks_order: bool,
+    /// Whether a policy that can verifies all its invariants at each step's end and after each pass. Slow.
+    pub checks_policy: bool,
 }
 
 impl Settings {
@@ -101,6 +167,7 @@ impl Settings {
         Self {
             policy,
             caching: CachingSettings::default(),
+            gpumem: GpumemSettings::default(),
             capacity_bytes: None,
             passes: 1,
             lag_steps: 1,
@@ -109,6 +176,7 @@ impl Settings {
             models_time: true,
             costs: CostModel::default(),
             checks_order: true,
+            checks_policy: false,
         }
     }
 }

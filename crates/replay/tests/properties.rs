@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use records::{Action, MemoryMap, Operation, Row, Trace};
-use replay::{CachingSettings, LogEntry, Observer, Policy, Program, Settings, min_capacity, replay, replay_observed};
+use replay::{
+    Backing, CachingSettings, GpumemSettings, HandOver, LogEntry, Observer, Policy, Program, Reading, Settings,
+    min_capacity, replay, replay_observed,
+};
 
 /// A random trace that is sound: (what, size class, stream, which live block).
 fn traces() -> impl Strategy<Value = Trace> {
@@ -83,6 +86,20 @@ impl Observer for Watcher {
     }
 }
 
+fn gpumem() -> impl Strategy<Value = GpumemSettings> {
+    let readings = prop::sample::select(&Reading::ALL[..]);
+    let hand_overs = prop::sample::select(vec![HandOver::Recorded, HandOver::All, HandOver::Off]);
+    let backings = prop::sample::select(vec![Backing::Range, Backing::Segments]);
+    let soft = prop_oneof![Just(None), (1_u64..100).prop_map(|mib| Some(mib << 20))];
+    (readings, hand_overs, backings, soft).prop_map(|(reading, hand_over, backing, soft_bytes)| GpumemSettings {
+        reading,
+        hand_over,
+        backing,
+        soft_bytes,
+        ..GpumemSettings::default()
+    })
+}
+
 fn settings() -> impl Strategy<Value = Settings> {
     let split = prop_oneof![Just(None), Just(Some(21_u64 << 20)), Just(Some(32_u64 << 20))];
     (
@@ -90,8 +107,11 @@ fn settings() -> impl Strategy<Value = Settings> {
         split,
         prop_oneof![Just(0_u32), Just(4)],
         prop_oneof![Just(None), (20_u64..400).prop_map(Some)],
+        gpumem(),
     )
-        .prop_map(|(policy, max_split_bytes, roundup_power2_divisions, capacity)| Settings {
+        .prop_map(|(policy, max_split_bytes, roundup_power2_divisions, capacity, gpumem)| Settings {
+            gpumem,
+            checks_policy: true,
             caching: CachingSettings { is_expandable: false, max_split_bytes, roundup_power2_divisions },
             capacity_bytes: capacity.map(|mib| mib << 20),
             keeps_history: true,

@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+mod support;
 
-use formats::{Content, Limits, read_path};
+use std::collections::HashMap;
+
 use records::Trace;
 use replay::{Policy, Program, Settings, drop_uses, replay};
+use support::{shared, trace_at, traces_in};
 
 /// What the real one did.
 struct Real {
@@ -47,18 +48,6 @@ fn real_ones() -> Vec<Real> {
         .collect()
 }
 
-/// A file or folder of the shared data; `None`, with a note, where there is none.
-fn shared(name: &str) -> Option<PathBuf> {
-    let base = std::env::var_os("GPUMEM_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from);
-    let path = base.join(name);
-    if !path.exists() {
-        println!("not run: shared data absent");
-        return None;
-    }
-    Some(path)
-}
-
 #[test]
 fn the_models_reserve_what_the_real_allocator_reserves_on_every_shared_trace() {
     let mut traces: HashMap<(String, bool), Trace> = HashMap::new();
@@ -66,9 +55,7 @@ fn the_models_reserve_what_the_real_allocator_reserves_on_every_shared_trace() {
     for real in real_ones() {
         let Some(path) = shared(&real.trace) else { return };
         let trace = traces.entry((real.trace.clone(), real.dropped.is_empty())).or_insert_with(|| {
-            let Content::Trace(mut trace) = read_path(&path, &Limits::default()).unwrap().content else {
-                panic!("{} is no trace", path.display());
-            };
+            let mut trace = trace_at(&path);
             drop_uses(&mut trace, |stream| real.dropped.contains(&stream));
             trace
         });
@@ -97,7 +84,7 @@ fn held_bytes_are_those_of_the_large_model_traces() {
         ("qwenmoe_ZR_s1", 26.88, 26.71),
     ] {
         let Some(path) = shared(&format!("traces/megatron/{trace}.csv.gz")) else { return };
-        let Content::Trace(trace) = read_path(&path, &Limits::default()).unwrap().content else { panic!() };
+        let trace = trace_at(&path);
         let program = Program::new(&trace, None).unwrap();
         let figures = replay(&program, &Settings::new(Policy::BestFit)).unwrap().all;
         let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
@@ -108,15 +95,10 @@ fn held_bytes_are_those_of_the_large_model_traces() {
 
 #[test]
 fn every_bug_trace_replays_with_every_policy() {
-    let Some(folder) = shared("traces/bugs") else { return };
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|ending| ending != "csv") {
-            continue;
-        }
-        count += 1;
-        let Content::Trace(trace) = read_path(&path, &Limits::default()).unwrap().content else { panic!() };
+    let Some(paths) = traces_in("traces/bugs") else { return };
+    assert_eq!(paths.len(), 19);
+    for path in paths {
+        let trace = trace_at(&path);
         let program = Program::new(&trace, None).unwrap();
         for policy in Policy::ALL {
             let outcome = replay(&program, &Settings { passes: 2, ..Settings::new(policy) }).unwrap();
@@ -125,5 +107,4 @@ fn every_bug_trace_replays_with_every_policy() {
             assert!(outcome.all.makespan_over_unlimited() >= 1.0, "{} {policy}", path.display());
         }
     }
-    assert_eq!(count, 19);
 }

@@ -142,6 +142,7 @@ fn settings(history: &History) -> Vec<Setting> {
     }
     let at_once = plain("frees that take effect at once", Policy::Caching);
     all.push(Setting { is_variant: true, frees: Frees::AtOnce, ..at_once });
+    all.push(plain("gpumem's allocator", Policy::Gpumem));
     all.push(plain("one arena, best fit", Policy::BestFit));
     all.push(plain("one arena, first fit", Policy::FirstFit));
     all
@@ -259,7 +260,7 @@ fn try_one(
 
 fn notes(recording: &Recording, device: &DeviceHistory, trials: &Trials, has_pending: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    notes.push("Models, not measurements.".to_owned());
+    notes.push("Simulated, not measured: models of others' allocators, and gpumem's itself.".to_owned());
     if recording.trace.is_none() {
         if device.start.iter().any(|segment| !segment.blocks.is_empty()) {
             notes.push(

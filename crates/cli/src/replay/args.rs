@@ -4,20 +4,20 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use device::{CostModel, DriverCall, Price};
-use replay::Policy;
+use replay::{Backing, HandOver, Policy, Reading, backing_name, hand_over_name};
 
 use crate::quantity::Size;
 
 /// Run a trace again on another allocator, without a GPU
 ///
 /// TRACE is what a program asked for, as CSV, binary trace or allocator log, or a PyTorch memory snapshot
-/// (docs/formats.md). Streams finish where sync rows say so. Policies named after other allocators are models of them.
-/// Exit code 1 means that a request could not be served.
+/// (docs/formats.md). Streams finish where sync rows say so. Policies named after other allocators are models of them;
+/// `gpumem` is this project's allocator itself. Exit code 1 means that a request could not be served.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
     /// The trace or snapshot to read
     pub(crate) trace: PathBuf,
-    /// How requests are served: first-fit, best-fit, caching, caching-expandable
+    /// How requests are served: gpumem, first-fit, best-fit, caching, caching-expandable
     #[arg(long, value_name = "POLICY", default_value = "caching", value_parser = parse_policy)]
     pub(crate) policy: Policy,
     /// For the caching policies: blocks of at least this size are never split (over 20M)
@@ -26,6 +26,21 @@ pub(crate) struct ReplayArgs {
     /// For the caching policies: sizes between two powers of two (a power of two; 0 turns it off)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) roundup_power2_divisions: u32,
+    /// For policy gpumem: where memory comes from: auto (virtual memory), range, segments
+    #[arg(long, value_name = "BACKING", default_value = "auto", value_parser = parse_backing)]
+    pub(crate) backing: Backing,
+    /// For policy gpumem: which blocks pass between streams without a recorded use: recorded, all, off
+    #[arg(long, value_name = "WHICH", default_value = "recorded", value_parser = parse_hand_over)]
+    pub(crate) hand_over: HandOver,
+    /// For policy gpumem: what it is told of work on streams: blind (waits and uses), seen (each piece of work)
+    #[arg(long, value_name = "HOW", default_value = "blind", value_parser = parse_reading)]
+    pub(crate) reading: Reading,
+    /// For policy gpumem: never more than this is held from the device
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) hard_budget: Option<Size>,
+    /// For policy gpumem: above this, idle memory is given back before more is taken
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) soft_budget: Option<Size>,
     /// Bytes of the device (16G), or a multiple of peak live (1.05x) [default: no limit]
     #[arg(long, value_name = "SIZE|RATIOx")]
     pub(crate) capacity: Option<Capacity>,
@@ -143,10 +158,27 @@ fn parse_price(text: &str) -> Result<(DriverCall, Price), String> {
 }
 
 fn parse_policy(text: &str) -> Result<Policy, String> {
-    Policy::from_name(text).ok_or_else(|| {
-        let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
-        format!("a policy is one of {}", names.join(", "))
+    parse_choice(text, "a policy", &Policy::ALL, Policy::name)
+}
+
+/// The choice with this name; an error names all of them.
+fn parse_choice<T: Copy>(text: &str, what: &str, all: &[T], name: impl Fn(T) -> &'static str) -> Result<T, String> {
+    all.iter().copied().find(|choice| name(*choice) == text).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|choice| name(*choice)).collect();
+        format!("{what} is one of {}", names.join(", "))
     })
+}
+
+fn parse_backing(text: &str) -> Result<Backing, String> {
+    parse_choice(text, "a backing", &[Backing::Auto, Backing::Range, Backing::Segments], backing_name)
+}
+
+fn parse_hand_over(text: &str) -> Result<HandOver, String> {
+    parse_choice(text, "what passes", &[HandOver::Recorded, HandOver::All, HandOver::Off], hand_over_name)
+}
+
+fn parse_reading(text: &str) -> Result<Reading, String> {
+    parse_choice(text, "a reading", &Reading::ALL, Reading::name)
 }
 
 #[cfg(test)]
@@ -172,6 +204,15 @@ mod tests {
         for bad in ["alloc", "alloc=", "malloc=1", "alloc=1,2,3,4", "alloc=-1", "alloc=1.5"] {
             assert!(parse_price(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn choices_go_by_name_and_a_wrong_one_hears_all_names() {
+        assert_eq!(parse_policy("gpumem"), Ok(Policy::Gpumem));
+        assert_eq!(parse_hand_over("off"), Ok(HandOver::Off));
+        assert_eq!(parse_backing("segments"), Ok(Backing::Segments));
+        assert_eq!(parse_reading("seen"), Ok(Reading::Seen));
+        assert_eq!(parse_reading("some"), Err("a reading is one of blind, seen".to_owned()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use device::{CallCounts, DriverCall};
-use replay::{FailedRequest, Figures};
+use replay::{FailedRequest, Figures, Policy, backing_name, hand_over_name};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -13,6 +13,7 @@ use super::Report;
 pub(super) fn write(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (outcome, settings) = (&report.outcome, &report.settings);
     let live = report.peak_live_bytes;
+    let gpumem = (settings.policy == Policy::Gpumem).then_some(&settings.gpumem);
     let document = Document {
         format: "gpumem-replay/1",
         name: &report.trace.name,
@@ -26,6 +27,11 @@ pub(super) fn write(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> 
         is_model: settings.policy.is_model(),
         max_split_bytes: settings.caching.max_split_bytes,
         roundup_power2_divisions: settings.caching.roundup_power2_divisions,
+        hand_over: gpumem.map(|gpumem| hand_over_name(gpumem.hand_over)),
+        backing: gpumem.map(|gpumem| backing_name(gpumem.backing)),
+        reading: gpumem.map(|gpumem| gpumem.reading.name()),
+        hard_budget_bytes: gpumem.and_then(|gpumem| gpumem.hard_bytes),
+        soft_budget_bytes: gpumem.and_then(|gpumem| gpumem.soft_bytes),
         passes: settings.passes,
         lag_steps: settings.lag_steps,
         device: report.device,
@@ -56,6 +62,11 @@ struct Document<'a> {
     is_model: bool,
     max_split_bytes: Option<u64>,
     roundup_power2_divisions: u32,
+    hand_over: Option<&'a str>,
+    backing: Option<&'a str>,
+    reading: Option<&'a str>,
+    hard_budget_bytes: Option<u64>,
+    soft_budget_bytes: Option<u64>,
     passes: u32,
     lag_steps: u32,
     device: u32,

@@ -13,7 +13,7 @@ use device::CostModel;
 use formats::{Content, Limits, Output, read_path, write_snapshot};
 use memviz::{HistoryOptions, write_history_html};
 use records::{History, Trace};
-use replay::{CachingSettings, Outcome, Program, Settings, drop_uses, min_capacity, replay_observed};
+use replay::{CachingSettings, GpumemSettings, Outcome, Program, Settings, drop_uses, min_capacity, replay_observed};
 
 pub(crate) use self::args::ReplayArgs;
 use self::log::Log;
@@ -102,6 +102,13 @@ fn settings(args: &ReplayArgs, program: &Program<'_>) -> Settings {
             max_split_bytes: args.max_split_size.map(|size| size.0),
             roundup_power2_divisions: args.roundup_power2_divisions,
             ..CachingSettings::default()
+        },
+        gpumem: GpumemSettings {
+            reading: args.reading,
+            hand_over: args.hand_over,
+            backing: args.backing,
+            hard_bytes: args.hard_budget.map(|size| size.0),
+            soft_bytes: args.soft_budget.map(|size| size.0),
         },
         capacity_bytes: args.capacity.map(|capacity| capacity.bytes(program.peak_live_bytes())),
         passes: args.passes,

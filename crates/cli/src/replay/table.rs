@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table, presets};
 use device::DriverCall;
 use lifetime::Bytes;
-use replay::{FailedRequest, Figures};
+use replay::{FailedRequest, Figures, Policy, backing_name, hand_over_name};
 
 use super::Report;
 use crate::quantity::{Grouped, Took};
@@ -27,6 +27,16 @@ pub(super) fn write(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> 
     }
     if settings.caching.roundup_power2_divisions > 1 && settings.policy.is_model() {
         write!(out, ", {} divisions", settings.caching.roundup_power2_divisions)?;
+    }
+    if settings.policy == Policy::Gpumem {
+        let gpumem = &settings.gpumem;
+        let (hand_over, backing) = (hand_over_name(gpumem.hand_over), backing_name(gpumem.backing));
+        write!(out, ", hand over {hand_over}, backing {backing}, {} reading", gpumem.reading.name())?;
+        for (what, bytes) in [("hard", gpumem.hard_bytes), ("soft", gpumem.soft_bytes)] {
+            if let Some(bytes) = bytes {
+                write!(out, ", {what} budget {}", Bytes(bytes))?;
+            }
+        }
     }
     writeln!(out)?;
     match settings.capacity_bytes {

@@ -46,6 +46,18 @@ impl SimDevice {
         })
     }
 
+    /// Work that nobody saw being queued uses these ranges too, up to now: an entry behind all that is on the stream's queue.
+    /// Takes no time on the timeline, since nobody knows how long it runs. Returns its place in the queue.
+    ///
+    /// # Errors
+    /// Unknown stream.
+    pub fn use_until_now(&self, stream: StreamId, ranges: &[AddressRange]) -> Result<Sequence> {
+        self.lock().guard(&|_| Attempt::Launch { stream }, |state| {
+            let place = state.place(stream)?;
+            Ok(Sequence(state.use_until_now(place, ranges).sequence))
+        })
+    }
+
     /// Makes `then` wait for everything queued on `first` so far, as a `wait` row says.
     ///
     /// # Errors

@@ -384,6 +384,17 @@ impl State {
         Ok(entry)
     }
 
+    /// The next entry of the stream, which has used these ranges as parts of what they belong to.
+    pub(super) fn use_until_now(&mut self, place: u32, ranges: &[AddressRange]) -> Entry {
+        let entry = self.streams.issue(place);
+        if self.options.check_order != OrderCheck::Off {
+            for range in ranges {
+                self.touched.again(*range, entry);
+            }
+        }
+        entry
+    }
+
     /// The first address of the range without memory that may be accessed.
     fn first_without_memory(&self, range: AddressRange) -> Option<u64> {
         if range.bytes == 0 || self.plain.holds(range) || self.pool.holds(range) {

@@ -86,6 +86,31 @@ impl Allocator {
     }
 }
 
+impl Allocator {
+    /// What became of the block that begins at an address: still live, pending, or free. `None` if none begins there now, as
+    /// when it was joined with free bytes before it. For tools that follow one block after its free; a look, no lock.
+    #[must_use]
+    pub fn state_at(&self, ptr: DevicePtr) -> Option<records::BlockState> {
+        let tables = &self.0.arena.tables;
+        let id = tables.map.find(ptr.0);
+        let block = tables.blocks.get(id);
+        if id == crate::block::NIL || block.address() != ptr.0 {
+            return None;
+        }
+        state_of(block.kind())
+    }
+}
+
+/// What a kind of block is to others; `None` for what is no block, or is on its way.
+fn state_of(kind: Kind) -> Option<records::BlockState> {
+    match kind {
+        Kind::Live => Some(records::BlockState::Live),
+        Kind::Pending => Some(records::BlockState::Pending),
+        Kind::Free | Kind::Cached => Some(records::BlockState::Free),
+        Kind::Vacant | Kind::Fence | Kind::Moving => None,
+    }
+}
+
 impl Shared {
     fn snapshot(&self) -> Snapshot {
         let spans: Vec<_> = locked(&self.arena.spans)
@@ -103,12 +128,7 @@ impl Shared {
         for id in 1..end {
             let block = table.get(id);
             let kind = block.kind();
-            let state = match kind {
-                Kind::Live => records::BlockState::Live,
-                Kind::Pending => records::BlockState::Pending,
-                Kind::Free | Kind::Cached => records::BlockState::Free,
-                Kind::Vacant | Kind::Fence | Kind::Moving => continue,
-            };
+            let Some(state) = state_of(kind) else { continue };
             let (address, bytes) = (block.address(), block.bytes());
             blocks.push(SnapshotBlock {
                 address,

@@ -440,12 +440,13 @@ impl Policy for Caching {
         Ok(())
     }
 
-    fn record_use(&mut self, handle: Handle, stream: StreamId) {
+    fn record_use(&mut self, handle: Handle, stream: StreamId) -> device::Result<()> {
         let block = self.blocks.get_mut(BlockIndex(handle.0));
         // Its own stream needs no event: order there is order.
         if block.stream != stream && !block.uses.contains(&stream) {
             block.uses.push(stream);
         }
+        Ok(())
     }
 }
 
