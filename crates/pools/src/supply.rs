@@ -106,8 +106,8 @@ impl Supply {
                 });
             }
             (true, Some(vmm)) => {
-                // Room for all memory at either end, and for gaps.
-                let bytes = info.total_bytes.saturating_mul(2).next_multiple_of(unit.max(HANDLE_CLASSES[0]));
+                // Room for all memory at either end, and for gaps. A device may have none at all.
+                let bytes = info.total_bytes.max(1).saturating_mul(2).next_multiple_of(unit.max(HANDLE_CLASSES[0]));
                 let reserve =
                     || vmm.reserve_range(bytes, unit.next_power_of_two()).map(|range| Mutex::new(Zone::new(range)));
                 let first = reserve()?;
