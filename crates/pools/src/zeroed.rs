@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn what_has_no_addresses_gets_fewer_values() {
-        #[cfg(not(miri))]
-        assert!(ZeroedTable::<Value>::new(1 << 56).is_some_and(|table| table.len() < 1 << 56));
+        // Kept from the optimizer, which may take an allocation that nobody looks at for one that succeeded.
+        let table = std::hint::black_box(ZeroedTable::<Value>::new(if cfg!(miri) { 1 << 4 } else { 1 << 56 }).unwrap());
+        assert!(table.len() < 1 << 56 && table[0].0.load(Ordering::Relaxed) == 0);
     }
 }

@@ -140,7 +140,7 @@ impl Shared {
             && block.address() == ptr.0
             && self.is_plain.load(Ordering::Relaxed)
             && stream.is_none_or(|stream| self.is_home(block, stream))
-            && self.free_plain(id, block)
+            && self.free_plain(id, block, ptr)
         {
             return Ok(0);
         }
@@ -155,12 +155,18 @@ impl Shared {
 
     /// Drops a block that only its home stream uses. False: it isn't such a block, and nothing has happened.
     #[inline]
-    fn free_plain(&self, id: BlockId, block: &Block) -> bool {
+    fn free_plain(&self, id: BlockId, block: &Block, ptr: DevicePtr) -> bool {
         if block.bytes() > LARGEST {
-            return self.put_back(id, block);
+            return self.put_back(id, block, ptr);
         }
         // Of several threads that free it, one gets it.
         if !block.change(State::LIVE, MOVING) {
+            return false;
+        }
+        // Somebody else freed it since it was looked up, and its number stands for another block by now: nobody but its
+        // owner frees that one.
+        if block.address() != ptr.0 {
+            block.set_state(State::LIVE);
             return false;
         }
         let kept = with_set_of_shard(self.asker(), block.shard(), |set| self.keep(set, id));
@@ -206,13 +212,13 @@ impl Shared {
 
     /// Gives a live block back to its shard. False: it isn't live, or has uses, guards or references.
     #[inline]
-    fn put_back(&self, id: BlockId, block: &Block) -> bool {
+    fn put_back(&self, id: BlockId, block: &Block, ptr: DevicePtr) -> bool {
         let tables = &self.arena.tables;
         let Some(shard) = self.arena.shard(block.shard()) else { return false };
         let mut inner = shard.inner.lock();
         // The lock decides which of several threads that free it gets it. Who would add a reference or a use now has none
         // of its own, which is its caller's error.
-        if block.state() != State::LIVE || block.shard() != shard.number {
+        if block.state() != State::LIVE || block.shard() != shard.number || block.address() != ptr.0 {
             return false;
         }
         let weight = Weight::of(&tables.blocks, id);
