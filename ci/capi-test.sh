@@ -5,7 +5,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
 
-need cc gcc g++ libc6-dev
+need cc gcc libc6-dev
+need g++ g++
 need pkg-config pkg-config
 
 # Not everywhere can more be installed: then that is said, and the rest is still worth running.
@@ -51,15 +52,14 @@ only_ours() {
     [[ -z $others ]] || { printf '%s\n' "$others"; return 1; }
 }
 same_functions() { diff <(declared) <(exported | sed 's/@@.*//'); }
+# Whole outputs, and not pipes into `grep -q`, which stops reading early and so fails whoever writes.
 marked() {
-    local dynamic
-    dynamic=$(readelf -dW "$library")
-    for mark in 'soname: [libgpumem.so.0]' NODELETE BIND_NOW; do
-        grep -qF -- "$mark" <<<"$dynamic" || { echo "no $mark"; return 1; }
+    local found
+    found=$(readelf -dlVSW "$library")
+    for mark in 'soname: [libgpumem.so.0]' NODELETE BIND_NOW GNU_RELRO 'Name: GPUMEM_0'; do
+        grep -qF -- "$mark" <<<"$found" || { echo "no $mark"; return 1; }
     done
-    readelf -lW "$library" | grep -qF GNU_RELRO || { echo 'no GNU_RELRO'; return 1; }
-    readelf -VW "$library" | grep -qF 'Name: GPUMEM_0' || { echo 'no version GPUMEM_0'; return 1; }
-    if readelf -SW "$library" | grep -qE '\.(symtab|debug_)'; then echo 'not stripped'; return 1; fi
+    if grep -E '\.(symtab|debug_)' <<<"$found"; then echo 'not stripped'; return 1; fi
 }
 small() { (($(stat -L -c %s "$library") < 4 * 1024 * 1024)); }
 archive_is_ours() {

@@ -41,12 +41,13 @@ pub(crate) fn run(body: impl FnOnce() -> Result<()>) -> gpumem_status {
 
 /// Calls a function of the program's with what it is told, its own data and nothing else.
 pub(crate) fn call_back<T, R>(
-    function: unsafe extern "C" fn(*const T, *mut c_void) -> R,
+    function: unsafe extern "C-unwind" fn(*const T, *mut c_void) -> R,
     told: &T,
     data: *mut c_void,
 ) -> R {
     // SAFETY: the function and its data came from the program together, which promised that one may be called with the
-    // other for as long as it was handed over for, and that it doesn't unwind; `told` is there for as long as the call.
+    // other for as long as it was handed over for. Should it unwind after all, `run` catches that. `told` is there for as
+    // long as the call.
     unsafe { function(told, data) }
 }
 

@@ -12,6 +12,11 @@
 //! `boundary` and `handles`, and nowhere else. What a function expects of its pointers is said once, at the top of the
 //! header, and is what each call of an `unsafe` function in here vouches for.
 //!
+//! # What it costs
+//! A call of alloc or free from C takes 5 to 9 ns more than from Rust, through the shared library (`cargo bench -p capi --bench
+//! overhead` with `GPUMEM_LIBRARY`, thread CPU time, lowest of 15; 2026-11-29, x86-64, two shared cores, load 6, commit
+//! bbe05dc: 30.3 and 40.9 ns a pair at 4 KiB, 46.0 and 64.0 ns at 3 MiB). The stripped library has 3.0 MB.
+//!
 //! # What it refuses
 //! What the crates below refuse, each kind with a status of its own (`status`).
 

@@ -48,7 +48,7 @@ pub struct gpumem_plan_progress {
 /// anything else to stop: planning then fails with `GPUMEM_STATUS_CANCELLED`.
 #[allow(non_camel_case_types)] // the C name
 pub type gpumem_plan_callback =
-    Option<unsafe extern "C" fn(progress: *const gpumem_plan_progress, data: *mut c_void) -> i32>;
+    Option<unsafe extern "C-unwind" fn(progress: *const gpumem_plan_progress, data: *mut c_void) -> i32>;
 
 /// How to plan. Begin with `GPUMEM_PLAN_OPTIONS_INIT`.
 #[derive(Clone, Copy, Debug)]

@@ -47,6 +47,35 @@ fn a_callback_that_panics_counts_as_one_that_says_no() {
     }
 }
 
+unsafe extern "C-unwind" fn panics_while_planning(_: *const gpumem_plan_progress, _: *mut c_void) -> i32 {
+    panic!("the callback of a test")
+}
+
+#[test]
+fn a_panic_while_planning_is_a_status() {
+    let buffer = gpumem_buffer { birth: 0, death: 1, bytes: 64, alignment: 0, fixed_offset: GPUMEM_UNSET };
+    let options = gpumem_plan_options {
+        struct_size: size_of::<gpumem_plan_options>(),
+        node_limit: 0,
+        time_limit_ns: 0,
+        capacity_bytes: 0,
+        alignment: 0,
+        seed: 0,
+        progress: Some(panics_while_planning),
+        progress_data: ptr::null_mut(),
+        threads: 1,
+        order: 0,
+    };
+    let mut plan = ptr::null_mut();
+    // SAFETY: all pointers are good; the callback needs no data.
+    unsafe {
+        let status = gpumem_plan_create_for_buffers(&buffer, 1, size_of::<gpumem_buffer>(), &options, &mut plan);
+        assert_eq!(status, GPUMEM_STATUS_INTERNAL);
+        assert!(CStr::from_ptr(gpumem_last_error()).to_str().unwrap().contains("the callback of a test"));
+    }
+    assert!(plan.is_null());
+}
+
 #[test]
 fn a_child_of_a_fork_gets_a_status() {
     let mut allocator = ptr::null_mut();
