@@ -25,7 +25,9 @@ install -m 755 "$libraries/libgpumem.so.$version" "$to/lib/libgpumem.so.$version
 ln -sfn "libgpumem.so.$version" "$to/lib/libgpumem.so.${version%%.*}"
 ln -sfn "libgpumem.so.${version%%.*}" "$to/lib/libgpumem.so"
 install -m 644 LICENSE-APACHE LICENSE-MIT "$to/share/doc/gpumem/"
-if [[ -f bindings/cpp/gpumem.hpp ]]; then install -m 644 bindings/cpp/gpumem.hpp "$to/include/gpumem.hpp"; fi
+install -d "$to/include/gpumem"
+install -m 644 bindings/cpp/gpumem.hpp "$to/include/gpumem.hpp"
+install -m 644 bindings/cpp/gpumem/*.hpp "$to/include/gpumem/"
 
 # The prefix is found from where this file is, so that the folder can be moved.
 cat >"$to/lib/pkgconfig/gpumem.pc" <<END
