@@ -31,6 +31,7 @@ if [[ -f ci/capi-test.sh ]]; then
 else
     not_run 'the library, from C and C++ (no ci/capi-test.sh)' | tee -a "$log"
 fi
+step 'gpumem.hpp and the examples' bash ci/cpp-test.sh
 
 # A member that compiles only thanks to a feature that another one turns on fails here and nowhere else. The target
 # folder is shared, so only what differs is compiled again.
