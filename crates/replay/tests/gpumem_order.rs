@@ -10,7 +10,7 @@ mod support;
 
 use std::path::Path;
 
-use records::{MemoryMap, Trace};
+use records::{MemoryMap, Operation, Row, Trace};
 use replay::{Backing, GpumemSettings, HandOver, Outcome, Policy, Program, Reading, Settings, replay};
 use support::{trace_at, traces_in};
 
@@ -71,6 +71,25 @@ fn no_memory_goes_to_unordered_work_in_any_large_model_trace() {
 #[test]
 fn no_memory_goes_to_unordered_work_in_any_recorded_trace() {
     check_folder("graphs/trace", 10);
+}
+
+#[test]
+fn a_free_block_goes_to_any_stream_once_the_host_has_seen_the_whole_device_finish() {
+    let row = |operation, id, stream| Row { operation, id, bytes: 8 << 20, stream, ..Row::default() };
+    let reserved = |sync: i64| {
+        let rows = vec![
+            row(Operation::Alloc, 1, 0),
+            row(Operation::Free, 1, 0),
+            row(Operation::Sync, 0, sync),
+            row(Operation::Alloc, 2, 1),
+        ];
+        let trace = Trace { rows, ..Trace::default() };
+        let program = Program::new(&trace, None).unwrap();
+        replay(&program, &Settings::new(Policy::Gpumem)).unwrap().all.peak_reserved_bytes
+    };
+    assert_eq!(reserved(Row::ALL_STREAMS), 8 << 20);
+    // Of its home stream alone it isn't enough: another may use the block without anybody having said so.
+    assert_eq!(reserved(0), 16 << 20);
 }
 
 #[test]

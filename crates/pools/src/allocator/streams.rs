@@ -92,6 +92,13 @@ impl Allocator {
     /// As [`stream_wait`](Self::stream_wait).
     pub fn synchronized(&self, stream: Option<StreamId>) -> Result<()> {
         let shared = self.told()?;
+        if stream.is_none() {
+            // All work of the device is over, that of unrecorded users too: what was freed before may leave its home stream
+            // as if that had made a request since.
+            for shard in shared.arena.shards(None) {
+                shard.inner.lock().note_request(shared.arena.clocks.current(shard.stream));
+            }
+        }
         shared.arena.clocks.synchronized(stream.map(|stream| shared.resolve(stream)));
         Ok(())
     }
