@@ -1,6 +1,6 @@
 //! Bytes by tier and precision.
 
-use crate::block::{BlockId, Blocks, unpack_tag};
+use crate::block::{BlockId, Blocks};
 use crate::{Precision, Tier};
 
 /// Combinations of tier and precision.
@@ -25,7 +25,6 @@ pub(crate) struct Weight {
 impl Weight {
     pub(crate) fn of(blocks: &Blocks, id: BlockId) -> Self {
         let block = blocks.get(id);
-        debug_assert!(unpack_tag(block.tag()).op <= u32::from(u16::MAX));
         Self { kind: kind_of(block.tag()), requested: block.requested(), allocated: block.bytes() }
     }
 }

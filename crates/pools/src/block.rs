@@ -8,7 +8,6 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::zeroed::{Zeroable, ZeroedTable};
-use crate::{Precision, Tag, Tier};
 
 /// Sizes and addresses of blocks are multiples of this many bytes.
 pub(crate) const GRANULE: u64 = 512;
@@ -96,24 +95,6 @@ impl State {
 
     pub(crate) fn with_references(self, references: u32) -> State {
         State(self.0 & (Self::REFERENCE - 1) | references << 8)
-    }
-}
-
-/// A tag in one word.
-pub(crate) fn pack_tag(tag: Tag) -> u64 {
-    u64::from(tag.tier as u8)
-        | u64::from(tag.precision as u8) << 8
-        | u64::from(tag.op.min(u32::from(u16::MAX))) << 16
-        | u64::from(tag.owner) << 32
-}
-
-/// The tag of a word.
-pub(crate) fn unpack_tag(word: u64) -> Tag {
-    Tag {
-        tier: Tier::ALL.get((word & 0xff) as usize).copied().unwrap_or_default(),
-        precision: Precision::ALL.get((word >> 8 & 0xff) as usize).copied().unwrap_or_default(),
-        op: (word >> 16 & 0xffff) as u32,
-        owner: (word >> 32) as u32,
     }
 }
 

@@ -65,6 +65,8 @@
 mod account;
 mod allocator;
 mod arena;
+#[allow(unsafe_code)]
+mod asymmetric;
 mod bins;
 #[allow(unsafe_code)]
 mod block;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::account::Unreported;
 use crate::block::{BlockId, GRANULE, Kind, NIL, State};
 use crate::latency::Sampler;
-use crate::lock::Lock;
+use crate::lock::{OwnedLock, OwnerKey};
 use crate::shard::{Shard, Tables};
 
 /// The largest block that magazines keep.
@@ -24,7 +24,7 @@ const EVICTED_AT_ONCE: usize = 8;
 #[derive(Debug)]
 pub(crate) struct MagazineSet {
     pub(crate) shard: Arc<Shard>,
-    pub(crate) inner: Lock<Magazines>,
+    pub(crate) inner: OwnedLock<Magazines>,
     pub(crate) sampler: Sampler,
 }
 
@@ -46,7 +46,8 @@ impl MagazineSet {
     /// Host memory of one.
     pub(crate) const HOST_BYTES: usize = size_of::<Self>() + SIZES * size_of::<BlockId>();
 
-    pub(crate) fn new(shard: Arc<Shard>) -> Self {
+    /// For the calling thread, which gets the key.
+    pub(crate) fn new(shard: Arc<Shard>) -> (Self, OwnerKey) {
         let inner = Magazines {
             heads: Box::new([NIL; SIZES]),
             words: [0; WORDS],
@@ -55,12 +56,13 @@ impl MagazineSet {
             hits: 0,
             misses: 0,
         };
-        Self { shard, inner: Lock::new(inner), sampler: Sampler::new() }
+        let (inner, key) = OwnedLock::new(inner);
+        (Self { shard, inner, sampler: Sampler::new() }, key)
     }
 
     /// Gives all blocks back to the shard and tells it all figures. Returns the bytes given back.
     pub(crate) fn flush(&self, tables: &Tables) -> u64 {
-        let mut magazines = self.inner.lock();
+        let mut magazines = self.inner.visit();
         let idle = magazines.idle_bytes;
         let mut shard = self.shard.inner.lock();
         magazines.unreported.report(&mut shard.account);
@@ -76,14 +78,14 @@ impl MagazineSet {
 
     /// Tells the shard all figures.
     pub(crate) fn report(&self) {
-        let mut magazines = self.inner.lock();
+        let mut magazines = self.inner.visit();
         magazines.unreported.report(&mut self.shard.inner.lock().account);
     }
 
     /// Gives everything back for good. Returns hits and misses.
     pub(crate) fn close(&self, tables: &Tables) -> (u64, u64) {
         self.flush(tables);
-        let magazines = self.inner.lock();
+        let magazines = self.inner.visit();
         (magazines.hits, magazines.misses)
     }
 }

@@ -115,6 +115,30 @@ pub struct Tag {
 }
 
 impl Tag {
+    /// The tag in one word, as blocks keep it: tier, precision, operator, owner from the lowest bits on. Operators beyond
+    /// 65 535, which no name has, become that number.
+    #[inline]
+    pub(crate) const fn pack(self) -> u64 {
+        let op = if self.op > 0xffff { 0xffff } else { self.op };
+        self.tier as u64 | (self.precision as u64) << 8 | (op as u64) << 16 | (self.owner as u64) << 32
+    }
+
+    /// The tag of a word.
+    pub(crate) fn unpack(word: u64) -> Self {
+        Self {
+            tier: Tier::ALL.get((word & 0xff) as usize).copied().unwrap_or_default(),
+            precision: Precision::ALL.get((word >> 8 & 0xff) as usize).copied().unwrap_or_default(),
+            op: (word >> 16 & 0xffff) as u32,
+            owner: (word >> 32) as u32,
+        }
+    }
+
+    /// The tier of a packed tag, by its number.
+    #[inline]
+    pub(crate) const fn packed_tier(word: u64) -> u64 {
+        word & 0xff
+    }
+
     /// What a request says that says nothing; also the default.
     pub const NONE: Self = Self { tier: Tier::Temporary, precision: Precision::Unknown, op: 0, owner: 0 };
 }

@@ -15,7 +15,8 @@ pub const TAG_DEPTH: usize = 256;
 
 struct Stack {
     /// The tag in force: a copy of the last one below `depth`, so that asking is one load.
-    top: Cell<Tag>,
+    /// Packed, so that it travels in a register.
+    top: Cell<u64>,
     depth: Cell<usize>,
     /// Pushes beyond the depth, whose pops are still to come.
     refused: Cell<u32>,
@@ -25,7 +26,7 @@ struct Stack {
 thread_local! {
     static STACK: Stack = const {
         Stack {
-            top: Cell::new(Tag::NONE),
+            top: Cell::new(Tag::NONE.pack()),
             depth: Cell::new(0),
             refused: Cell::new(0),
             tags: [const { Cell::new(Tag::NONE) }; TAG_DEPTH],
@@ -42,7 +43,7 @@ impl Stack {
         };
         place.set(tag);
         self.depth.set(depth + 1);
-        self.top.set(tag);
+        self.top.set(tag.pack());
         true
     }
 
@@ -53,8 +54,8 @@ impl Stack {
         }
         let depth = self.depth.get().checked_sub(1)?;
         self.depth.set(depth);
-        let popped = self.top.get();
-        self.top.set(depth.checked_sub(1).map_or(Tag::NONE, |below| self.tags[below].get()));
+        let popped = self.tags[depth].get();
+        self.top.set(depth.checked_sub(1).map_or(Tag::NONE, |below| self.tags[below].get()).pack());
         Some(popped)
     }
 
@@ -69,7 +70,7 @@ impl Stack {
         }
         self.depth.set(by.tags.len());
         self.refused.set(by.refused);
-        self.top.set(by.tags.last().copied().unwrap_or(Tag::NONE));
+        self.top.set(by.tags.last().copied().unwrap_or(Tag::NONE).pack());
     }
 }
 
@@ -89,7 +90,13 @@ pub fn tag_pop() -> Option<Tag> {
 #[must_use]
 #[inline]
 pub fn tag_current() -> Tag {
-    STACK.try_with(|stack| stack.top.get()).unwrap_or(Tag::NONE)
+    Tag::unpack(packed_tag_current())
+}
+
+/// The same in one word.
+#[inline]
+pub(crate) fn packed_tag_current() -> u64 {
+    STACK.try_with(|stack| stack.top.get()).unwrap_or(Tag::NONE.pack())
 }
 
 /// The tags in force on this thread, to be put in force on another one that goes on with the same work.

@@ -8,6 +8,7 @@ use device::StreamId;
 use crate::Result;
 use crate::arena::Arena;
 use crate::fork;
+use crate::lock::OwnerKey;
 use crate::magazine::MagazineSet;
 use crate::pool::COMMON;
 
@@ -18,8 +19,23 @@ struct Entry {
     /// The clocks' generation when the stream's id was looked up.
     generation: u64,
     set: Arc<MagazineSet>,
+    key: OwnerKey,
     arena: Arc<Arena>,
     forks: u32,
+}
+
+/// A set, and what lets its own thread lock it.
+#[derive(Clone, Copy)]
+pub(crate) struct Own<'a> {
+    pub(crate) set: &'a Arc<MagazineSet>,
+    pub(crate) key: &'a OwnerKey,
+}
+
+impl Entry {
+    #[inline]
+    fn own(&self) -> Own<'_> {
+        Own { set: &self.set, key: &self.key }
+    }
 }
 
 impl Drop for Entry {
@@ -51,7 +67,7 @@ pub(crate) struct Asker<'a> {
 
 impl Local {
     #[inline]
-    fn by_stream(&mut self, asker: Asker<'_>, id: StreamId) -> Result<&Arc<MagazineSet>> {
+    fn by_stream(&mut self, asker: Asker<'_>, id: StreamId) -> Result<Own<'_>> {
         let generation = asker.arena.clocks.generation();
         let fits =
             |entry: &Entry| entry.allocator == asker.allocator && entry.id == id && entry.generation == generation;
@@ -61,7 +77,7 @@ impl Local {
                 None => self.add(asker, id, generation)?,
             };
         }
-        Ok(&self.entries[self.last].set)
+        Ok(self.entries[self.last].own())
     }
 
     #[cold]
@@ -84,30 +100,27 @@ impl Local {
         if let Some(at) = self.entries.iter().position(known) {
             return Ok(at);
         }
-        let set = Arc::new(MagazineSet::new(asker.arena.shard_of(stream, COMMON)?));
+        let (set, key) = MagazineSet::new(asker.arena.shard_of(stream, COMMON)?);
+        let set = Arc::new(set);
         asker.arena.add_set(&set);
         let arena = Arc::clone(asker.arena);
-        self.entries.push(Entry { allocator: asker.allocator, id, generation, set, arena, forks: asker.forks });
+        self.entries.push(Entry { allocator: asker.allocator, id, generation, set, key, arena, forks: asker.forks });
         Ok(self.entries.len() - 1)
     }
 
     #[inline]
-    fn by_shard(&mut self, asker: Asker<'_>, shard: u32) -> Option<&Arc<MagazineSet>> {
+    fn by_shard(&mut self, asker: Asker<'_>, shard: u32) -> Option<Own<'_>> {
         let fits = |entry: &Entry| entry.allocator == asker.allocator && entry.set.shard.number == shard;
         if !self.entries.get(self.last).is_some_and(fits) {
             self.last = self.entries.iter().position(fits)?;
         }
-        Some(&self.entries[self.last].set)
+        Some(self.entries[self.last].own())
     }
 }
 
 /// Calls `work` with this thread's set for a stream, made if need be. `None` while the thread ends.
 #[inline]
-pub(crate) fn with_set<R>(
-    asker: Asker<'_>,
-    stream: StreamId,
-    work: impl FnOnce(&Arc<MagazineSet>) -> R,
-) -> Option<Result<R>> {
+pub(crate) fn with_set<R>(asker: Asker<'_>, stream: StreamId, work: impl FnOnce(Own<'_>) -> R) -> Option<Result<R>> {
     LOCAL
         .try_with(|local| local.try_borrow_mut().ok().map(|mut local| local.by_stream(asker, stream).map(work)))
         .ok()
@@ -116,10 +129,6 @@ pub(crate) fn with_set<R>(
 
 /// Calls `work` with this thread's set for a shard, if it has one.
 #[inline]
-pub(crate) fn with_set_of_shard<R>(
-    asker: Asker<'_>,
-    shard: u32,
-    work: impl FnOnce(&Arc<MagazineSet>) -> R,
-) -> Option<R> {
+pub(crate) fn with_set_of_shard<R>(asker: Asker<'_>, shard: u32, work: impl FnOnce(Own<'_>) -> R) -> Option<R> {
     LOCAL.try_with(|local| local.try_borrow_mut().ok()?.by_shard(asker, shard).map(work)).ok().flatten()
 }

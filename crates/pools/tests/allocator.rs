@@ -151,6 +151,19 @@ fn another_stream_gets_a_block_once_it_is_ordered_behind_its_home() {
     pools.check().unwrap();
 }
 
+/// Rule 7 of docs/order.md: home may still be about to wait for a use that nobody recorded.
+#[test]
+fn a_wait_of_our_own_does_not_let_a_block_leave_home_before_homes_next_request() {
+    let (device, pools) = allocator(64 * MIB, Backing::Auto);
+    let (home, taker) = (device.create_stream().unwrap(), device.create_stream().unwrap());
+    let ptr = pools.alloc(40 * MIB, 0, home).unwrap();
+    pools.free(ptr, None).unwrap();
+    pools.alloc(39 * MIB, 0, taker).unwrap();
+    let figures = pools.statistics();
+    assert_eq!(figures.slow.host_waits, 1, "only the whole device's end shows that nobody uses it");
+    pools.check().unwrap();
+}
+
 #[test]
 fn a_budget_is_never_exceeded_and_the_callback_can_make_room() {
     let (_device, pools) = allocator(1 << 30, Backing::Segments);

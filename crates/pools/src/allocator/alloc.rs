@@ -7,16 +7,19 @@ use records::Action;
 
 use super::{Allocator, Shared};
 use crate::account::{Weight, kind_of};
-use crate::block::{BlockId, NIL, State, pack_tag};
+use crate::block::{BlockId, GRANULE, NIL, State};
 use crate::latency::now_ns;
-use crate::magazine::{LARGEST, MagazineSet};
+use crate::magazine::LARGEST;
 use crate::pool::COMMON;
 use crate::request::Request;
 use crate::shard::{Inner, Lack, Shard};
 use crate::sync::Ordering;
-use crate::tags::tag_current;
-use crate::threads::with_set;
-use crate::{Result, Tag};
+use crate::tags::packed_tag_current;
+use crate::threads::{Own, with_set};
+use crate::{Result, Tag, Tier};
+
+/// No block begins there.
+const NOTHING: u64 = 0;
 
 impl Allocator {
     /// Memory of at least `bytes` bytes for work queued on `stream` from now on, tagged with the thread's current tag.
@@ -32,7 +35,7 @@ impl Allocator {
     /// device says. A refused request changes nothing.
     #[inline]
     pub fn alloc(&self, bytes: u64, align: u64, stream: StreamId) -> Result<DevicePtr> {
-        self.alloc_tagged(bytes, align, stream, tag_current())
+        self.0.alloc(bytes, align, stream, packed_tag_current())
     }
 
     /// The same, with a tag of its own.
@@ -41,71 +44,87 @@ impl Allocator {
     /// As [`alloc`](Self::alloc).
     #[inline]
     pub fn alloc_tagged(&self, bytes: u64, align: u64, stream: StreamId, tag: Tag) -> Result<DevicePtr> {
-        let request = Request::new(bytes, align, tag)?;
-        self.0.alloc(&request, stream)
+        self.0.alloc(bytes, align, stream, tag.pack())
     }
-}
-
-/// What came of the fast attempts.
-enum Fast {
-    Done(u64),
-    /// Nothing at hand: the shard to go on with.
-    Missed(Arc<Shard>),
 }
 
 impl Shared {
     #[inline]
-    fn alloc(&self, request: &Request, stream: StreamId) -> Result<DevicePtr> {
+    fn alloc(&self, bytes: u64, align: u64, stream: StreamId, tag: u64) -> Result<DevicePtr> {
+        match self.alloc_at_hand(bytes, align, stream, tag) {
+            NOTHING => self.alloc_cold(bytes, align, stream, tag),
+            address => Ok(DevicePtr(address)),
+        }
+    }
+
+    /// The address of a block from the thread's magazines or the shard of the stream, or [`NOTHING`]. A number and no
+    /// `Result`, since an error is large and would travel through memory.
+    #[inline]
+    fn alloc_at_hand(&self, bytes: u64, align: u64, stream: StreamId, tag: u64) -> u64 {
+        let is_plain = self.is_plain.load(Ordering::Relaxed) && Tag::packed_tier(tag) != Tier::Persistent as u64;
+        if !is_plain || bytes > Request::MOST_BYTES || align > GRANULE || !self.is_own_process() {
+            return NOTHING;
+        }
+        if align & align.wrapping_sub(1) != 0 {
+            return NOTHING;
+        }
+        let request = Request::usual(bytes, tag);
+        match with_set(self.asker(), stream, |own| self.alloc_plain(own, &request)) {
+            Some(Ok(address)) => address,
+            _ => NOTHING,
+        }
+    }
+
+    /// What the above leaves: requests with conditions, and those for which nothing is at hand.
+    #[cold]
+    #[inline(never)]
+    fn alloc_cold(&self, bytes: u64, align: u64, stream: StreamId, tag: u64) -> Result<DevicePtr> {
         self.check_process()?;
-        let is_plain = self.is_plain.load(Ordering::Relaxed) && self.pools.of(request.tag) == COMMON;
-        if is_plain {
-            match with_set(self.asker(), stream, |set| self.alloc_plain(set, request)) {
-                Some(Ok(Fast::Done(address))) => return Ok(DevicePtr(address)),
-                Some(Ok(Fast::Missed(shard))) => return self.alloc_missed(&shard, request, stream),
-                Some(Err(error)) => return Err(error),
-                None => {}
-            }
-        }
-        self.alloc_pooled(request, stream)
-    }
-
-    #[inline]
-    fn alloc_plain(&self, set: &Arc<MagazineSet>, request: &Request) -> Fast {
-        let started = set.sampler.due().then(now_ns);
-        let found = if request.bytes <= LARGEST && request.align <= crate::block::GRANULE {
-            self.alloc_small(set, request)
-        } else {
-            self.alloc_from(&set.shard, request)
+        let request = Request::new(bytes, align, tag)?;
+        let is_plain = self.is_plain.load(Ordering::Relaxed) && self.pools.of(Tag::unpack(tag)) == COMMON;
+        let shard = match is_plain {
+            true => with_set(self.asker(), stream, |own| Arc::clone(&own.set.shard)).transpose()?,
+            false => None,
         };
-        match found {
-            Ok(id) => {
-                if let Some(started) = started {
-                    self.latencies.alloc_hits.record(now_ns().saturating_sub(started));
-                }
-                Fast::Done(self.arena.tables.blocks.get(id).address())
-            }
-            Err(_) => Fast::Missed(Arc::clone(&set.shard)),
+        match shard {
+            Some(shard) => self.alloc_missed(&shard, &request, stream),
+            None => self.alloc_pooled(&request, stream),
         }
     }
 
     #[inline]
-    fn alloc_small(&self, set: &MagazineSet, request: &Request) -> std::result::Result<BlockId, Lack> {
+    fn alloc_plain(&self, own: Own<'_>, request: &Request) -> u64 {
+        let started = own.set.sampler.due().then(now_ns);
+        let found = match request.bytes <= LARGEST {
+            true => self.alloc_small(own, request),
+            false => self.alloc_from(&own.set.shard, request),
+        };
+        let Ok(id) = found else { return NOTHING };
+        if let Some(started) = started {
+            self.latencies.alloc_hits.record(now_ns().saturating_sub(started));
+        }
+        self.arena.tables.blocks.get(id).address()
+    }
+
+    #[inline]
+    fn alloc_small(&self, own: Own<'_>, request: &Request) -> std::result::Result<BlockId, Lack> {
         let tables = &self.arena.tables;
-        let mut magazines = set.inner.lock();
+        let shard = &own.set.shard;
+        let mut magazines = own.set.inner.lock(own.key);
         let mut id = magazines.take(tables, request.bytes);
         if id == NIL {
             magazines.misses += 1;
-            let mut inner = set.shard.inner.lock();
-            id = self.take(&set.shard, &mut inner, request)?;
+            let mut inner = shard.inner.lock();
+            id = self.take(shard, &mut inner, request)?;
             // While the lock is held anyway.
             magazines.unreported.report(&mut inner.account);
         } else {
             magazines.hits += 1;
         }
-        let weight = self.hand_out(&set.shard, id, request);
+        let weight = self.hand_out(shard, id, request);
         magazines.unreported.alloc(weight);
         if magazines.unreported.is_due() {
-            magazines.unreported.report(&mut set.shard.inner.lock().account);
+            magazines.unreported.report(&mut shard.inner.lock().account);
         }
         Ok(id)
     }
@@ -133,20 +152,19 @@ impl Shared {
     #[inline]
     fn hand_out(&self, shard: &Shard, id: BlockId, request: &Request) -> Weight {
         let block = self.arena.tables.blocks.get(id);
-        let tag = pack_tag(request.tag);
-        block.set_tag(tag);
+        block.set_tag(request.tag);
         block.set_stream(shard.stream);
         let allocated = block.bytes();
         block.set_pad((allocated - request.requested) as u32);
         block.set_state(State::LIVE);
-        Weight { kind: kind_of(tag), requested: request.requested, allocated }
+        Weight { kind: kind_of(request.tag), requested: request.requested, allocated }
     }
 
     /// From whichever pool the tag names, and with everything that is told of requests.
     #[cold]
     fn alloc_pooled(&self, request: &Request, stream: StreamId) -> Result<DevicePtr> {
         let number = self.resolve(stream);
-        let pool = self.pools.of(request.tag);
+        let pool = self.pools.of(Tag::unpack(request.tag));
         let shard = self.arena.shard_of(number, pool)?;
         let guarded = self.settings.guard;
         let wanted = if guarded { super::guard::widened(request) } else { *request };

@@ -41,7 +41,7 @@ impl Shared {
         // Held, so that no thread begins or ends meanwhile.
         let sets = self.arena.lock_sets();
         let spans = locked(&self.arena.spans);
-        let magazines: Vec<_> = sets.iter().map(|set| set.inner.lock()).collect();
+        let magazines: Vec<_> = sets.iter().map(|set| set.inner.visit()).collect();
         let shards = self.arena.shards(None);
         let inners = Arena::lock_all(&shards);
         let mut sums = vec![Sums::default(); shards.len()];

@@ -1,22 +1,20 @@
 //! Frees, references and uses.
 
-use std::sync::Arc;
-
 use device::{DevicePtr, StreamId};
 use records::Action;
 
 use super::{Allocator, BlockInfo, Shared};
 use crate::account::Weight;
 use crate::arena::{Use, Uses, locked};
-use crate::block::{Block, BlockId, Kind, NIL, State, unpack_tag};
+use crate::block::{Block, BlockId, Kind, NIL, State};
 use crate::latency::now_ns;
-use crate::magazine::{LARGEST, MagazineSet};
+use crate::magazine::LARGEST;
 use crate::pool::COMMON;
 use crate::shard::{Waits, join_wait};
 use crate::span::span_of;
 use crate::sync::Ordering;
-use crate::threads::{with_set, with_set_of_shard};
-use crate::{Error, Result};
+use crate::threads::{Own, with_set, with_set_of_shard};
+use crate::{Error, Result, Tag};
 
 const MOVING: State = State::of(Kind::Moving);
 
@@ -31,7 +29,10 @@ impl Allocator {
     /// [`Error::Guard`], in which case the block is dropped all the same.
     #[inline]
     pub fn free(&self, ptr: DevicePtr, stream: Option<StreamId>) -> Result<()> {
-        self.0.drop_reference("free", ptr, stream).map(drop)
+        match self.0.free_at_hand(ptr, stream) {
+            true => Ok(()),
+            false => self.0.free_slow("free", ptr, stream).map(drop),
+        }
     }
 
     /// Says that work of `stream` also uses a block: all of it that is queued by the time of the free.
@@ -105,7 +106,10 @@ impl Allocator {
     /// # Errors
     /// As [`free`](Self::free).
     pub fn release(&self, ptr: DevicePtr) -> Result<u32> {
-        self.0.drop_reference("release", ptr, None)
+        match self.0.free_at_hand(ptr, None) {
+            true => Ok(0),
+            false => self.0.free_slow("release", ptr, None),
+        }
     }
 
     /// What is known about a live block.
@@ -122,34 +126,31 @@ impl Allocator {
             requested_bytes: block.requested(),
             bytes: block.bytes(),
             stream: shared.marks.name(block.stream()),
-            tag: unpack_tag(block.tag()),
+            tag: Tag::unpack(block.tag()),
             references: block.state().references(),
         })
     }
 }
 
 impl Shared {
-    /// Takes a reference away. Returns how many there are then.
+    /// Drops a block that only its home stream uses and that has one reference. False: it isn't one, or it can't be told
+    /// at once, and nothing has happened.
     #[inline]
-    fn drop_reference(&self, attempt: &'static str, ptr: DevicePtr, stream: Option<StreamId>) -> Result<u32> {
-        self.check_process()?;
+    fn free_at_hand(&self, ptr: DevicePtr, stream: Option<StreamId>) -> bool {
         let tables = &self.arena.tables;
         let id = tables.map.find(ptr.0);
         let block = tables.blocks.get(id);
-        if id != NIL
+        id != NIL
             && block.address() == ptr.0
+            && self.is_own_process()
             && self.is_plain.load(Ordering::Relaxed)
             && stream.is_none_or(|stream| self.is_home(block, stream))
             && self.free_plain(id, block, ptr)
-        {
-            return Ok(0);
-        }
-        self.free_slow(attempt, ptr, stream)
     }
 
     #[inline]
     fn is_home(&self, block: &Block, stream: StreamId) -> bool {
-        let home = with_set(self.asker(), stream, |set| set.shard.stream == block.stream());
+        let home = with_set(self.asker(), stream, |own| own.set.shard.stream == block.stream());
         matches!(home, Some(Ok(true)))
     }
 
@@ -169,7 +170,7 @@ impl Shared {
             block.set_state(State::LIVE);
             return false;
         }
-        let kept = with_set_of_shard(self.asker(), block.shard(), |set| self.keep(set, id));
+        let kept = with_set_of_shard(self.asker(), block.shard(), |own| self.keep(own, id));
         if kept.is_none() {
             self.free_small_elsewhere(id, block);
         }
@@ -177,11 +178,12 @@ impl Shared {
     }
 
     #[inline]
-    fn keep(&self, set: &Arc<MagazineSet>, id: BlockId) {
+    fn keep(&self, own: Own<'_>, id: BlockId) {
+        let set = own.set;
         let started = set.sampler.due().then(now_ns);
         let tables = &self.arena.tables;
         let weight = Weight::of(&tables.blocks, id);
-        let mut magazines = set.inner.lock();
+        let mut magazines = set.inner.lock(own.key);
         magazines.unreported.free(weight);
         magazines.put(tables, id);
         let most = self.most_idle_bytes.load(Ordering::Relaxed);
@@ -202,7 +204,7 @@ impl Shared {
         if self.arena.shard(block.shard()).is_some_and(|shard| shard.pool == COMMON) {
             let name = self.marks.name(block.stream());
             let kept =
-                with_set(self.asker(), name, |set| (set.shard.number == block.shard()).then(|| self.keep(set, id)));
+                with_set(self.asker(), name, |own| (own.set.shard.number == block.shard()).then(|| self.keep(own, id)));
             if let Some(Ok(Some(()))) = kept {
                 return;
             }
@@ -240,7 +242,9 @@ impl Shared {
     }
 
     #[cold]
+    #[inline(never)]
     fn free_slow(&self, attempt: &'static str, ptr: DevicePtr, stream: Option<StreamId>) -> Result<u32> {
+        self.check_process()?;
         let started = now_ns();
         let id = self.live_block(attempt, ptr)?;
         let tables = &self.arena.tables;
@@ -250,7 +254,8 @@ impl Shared {
         };
         let state = loop {
             let state = block.state();
-            if state.kind() != Kind::Live {
+            // The number may stand for another block by now.
+            if state.kind() != Kind::Live || block.address() != ptr.0 {
                 return Err(Error::DoubleFree { attempt, ptr });
             }
             let references = state.references();
@@ -261,7 +266,7 @@ impl Shared {
             } else {
                 // Under the lock, since another thread may be putting it back with only that to decide who gets it.
                 let _inner = shard.inner.lock();
-                if block.change(state, MOVING) {
+                if block.address() == ptr.0 && block.change(state, MOVING) {
                     break state;
                 }
             }

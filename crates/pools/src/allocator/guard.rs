@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 
 use super::{Allocator, Shared};
 use crate::arena::locked;
-use crate::block::{BlockId, Kind, State, unpack_tag};
+use crate::block::{BlockId, Kind, State};
 use crate::request::Request;
 use crate::shard::Waits;
 use crate::{Error, Result, Tag};
@@ -179,7 +179,7 @@ impl Shared {
             bytes,
             requested: block.requested(),
             stream: self.marks.name(home),
-            tag: unpack_tag(block.tag()),
+            tag: Tag::unpack(block.tag()),
             stack: Backtrace::force_capture().to_string().into(),
         };
         locked(&self.guards.poisoned).insert(address, poisoned);
@@ -269,7 +269,7 @@ impl Shared {
             found,
             expected: ZONE_BYTE,
             stream: self.marks.name(block.stream()),
-            tag: unpack_tag(block.tag()),
+            tag: Tag::unpack(block.tag()),
             stack,
         })))
     }

@@ -60,7 +60,7 @@ impl Allocator {
         self.0.trim(keep_bytes)
     }
 
-    /// A step has ended: figures are brought together, guards checked, and memory is given back where more than the cached
+    /// A step has ended: guards are checked, and memory is given back where more than the cached
     /// limit is idle, or where it lies in too many pieces and a request failed or memory was taken in this step.
     ///
     /// # Errors
@@ -69,9 +69,6 @@ impl Allocator {
     pub fn step(&self) -> Result<()> {
         let shared = &*self.0;
         shared.check_process()?;
-        for set in shared.arena.sets() {
-            set.report();
-        }
         shared.update_most_idle();
         shared.tell(records::Event { action: Action::Step, time_ns: now_ns(), ..records::Event::default() });
         shared.arena.compact();
@@ -161,17 +158,22 @@ impl Shared {
     }
 
     fn tidy_up(&self) -> Result<()> {
-        let active: i64 = self.arena.shards(None).iter().map(|shard| shard.inner.lock().account.active.current).sum();
+        let (mut free, mut active) = (0, 0);
+        self.arena.for_each_shard(|shard| {
+            let inner = shard.inner.lock();
+            free += inner.free_bytes;
+            active += inner.account.active.current;
+        });
         let idle = self.supply.reserved().saturating_sub(active.max(0) as u64);
         let total = self.supply.device.info().total_bytes;
         let limit = (u128::from(total) * u128::from(self.settings.cached_limit_percent) / 100) as u64;
         if idle > limit {
             self.release_idle(idle - limit)?;
         }
-        let (largest, free) = self.free_figures();
         if free < self.settings.defragment_floor_bytes {
             return Ok(());
         }
+        let (largest, free) = self.free_figures();
         let percent = records::fragmentation_percent(largest, free);
         if locked(&self.hysteresis).is_due(percent, f64::from(self.settings.defragment_percent)) {
             // Small pieces go back to the device; the next requests fit what they need.

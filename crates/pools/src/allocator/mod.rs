@@ -99,6 +99,7 @@ impl Allocator {
             return Err(Error::Unsupported { what: "guard = on", problem: "this device keeps no bytes" });
         }
         fork::watch();
+        crate::asymmetric::prepare();
         let clocks = Clocks::new(ClockSettings { sees_all_work: settings.sees_all_work, ..ClockSettings::default() });
         let supply = Supply::new(device, &settings)?;
         let pools = Pools::new(&settings);
@@ -202,8 +203,13 @@ impl Shared {
     }
 
     #[inline]
+    fn is_own_process(&self) -> bool {
+        self.forks == fork::forks()
+    }
+
+    #[inline]
     fn check_process(&self) -> Result<()> {
-        if self.forks == fork::forks() { Ok(()) } else { Err(Error::Forked) }
+        if self.is_own_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
     /// The clocks' number of a stream.

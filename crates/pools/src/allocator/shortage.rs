@@ -4,7 +4,7 @@ use device::StreamId;
 
 use super::Shared;
 use crate::Tag;
-use crate::block::{Kind, unpack_tag};
+use crate::block::Kind;
 use crate::request::Request;
 use crate::shard::Shard;
 use crate::{Precision, Shortage};
@@ -36,7 +36,7 @@ impl Shared {
             requested_bytes: request.requested,
             align_bytes: request.align,
             stream: stream.0,
-            tag: request.tag,
+            tag: Tag::unpack(request.tag),
             largest_free_bytes: own_largest,
             idle_bytes: idle,
             idle_elsewhere_bytes: idle.saturating_sub(own_free),
@@ -75,7 +75,7 @@ impl Shared {
         table[..count].sort_unstable_by_key(|(_, sum)| std::cmp::Reverse(*sum));
         let mut holders = [(Tag::default(), 0); 3];
         for (holder, (tag, bytes)) in holders.iter_mut().zip(&table[..count]) {
-            *holder = (unpack_tag(*tag), *bytes);
+            *holder = (Tag::unpack(*tag), *bytes);
         }
         holders
     }

@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::shard::{Lack, Shard};
 use crate::supply::Refusal;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Error, Result};
+use crate::{Error, Result, Tag};
 
 /// Unused block numbers to have after running out of them.
 const NUMBERS: usize = 4096;
@@ -224,7 +224,7 @@ impl Shared {
                 return Ok(id);
             }
         }
-        let common = self.arena.shard_of(shard.stream, self.pools.fallback(request.tag))?;
+        let common = self.arena.shard_of(shard.stream, self.pools.fallback(Tag::unpack(request.tag)))?;
         match self.attempt(&common, request)? {
             Some(id) => Ok(id),
             None => self.serve(&common, request, stream, Lack::Memory),
@@ -271,10 +271,6 @@ impl Shared {
         let mut waits = false;
         for other in others {
             let Some(name) = self.marks.known_name(other).filter(|name| *name != stream) else { continue };
-            // A wait counts as a request of the home stream: whatever it queued before is waited for.
-            for theirs in shards.iter().filter(|theirs| theirs.stream == other) {
-                theirs.inner.lock().note_request(self.arena.clocks.current(other));
-            }
             let notice = self.arena.clocks.begin_stream_wait(other, shard.stream);
             match self.supply.device.order_streams(name, stream) {
                 Ok(()) => {

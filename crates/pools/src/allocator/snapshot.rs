@@ -5,7 +5,7 @@ use device::{DevicePtr, StreamId};
 use super::{Allocator, Shared};
 use crate::Tag;
 use crate::arena::locked;
-use crate::block::{Kind, unpack_tag};
+use crate::block::Kind;
 use crate::pool::PERSISTENT;
 use crate::span::Source;
 
@@ -137,7 +137,7 @@ impl Shared {
                 state,
                 is_cached: kind == Kind::Cached,
                 stream: block.stream(),
-                tag: unpack_tag(block.tag()),
+                tag: Tag::unpack(block.tag()),
             });
         }
         Snapshot { spans, blocks, streams: self.marks.names() }

@@ -196,7 +196,7 @@ impl Shared {
         let mut cached_bytes = 0;
         let sets = self.arena.sets();
         for set in &sets {
-            let magazines = set.inner.lock();
+            let magazines = set.inner.visit();
             hits += magazines.hits;
             misses += magazines.misses;
             cached_bytes += magazines.idle_bytes;
@@ -276,7 +276,7 @@ impl Shared {
         for id in 1..blocks.end() {
             let block = blocks.get(id);
             let state = block.state();
-            if state.kind() == crate::block::Kind::Live && crate::block::unpack_tag(block.tag()).tier == Tier::Cyclic {
+            if state.kind() == crate::block::Kind::Live && crate::Tag::unpack(block.tag()).tier == Tier::Cyclic {
                 census[match state.references() {
                     0 | 1 => 0,
                     2 => 1,

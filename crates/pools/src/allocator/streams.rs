@@ -70,8 +70,6 @@ impl Allocator {
         let shards = shared.arena.shards(None);
         for shard in shards.iter().filter(|shard| shard.stream == number) {
             shared.arena.flush(Some(shard.number));
-            // What it freed may go to others once this end of it has happened.
-            shard.inner.lock().note_request(shared.arena.clocks.current(number));
         }
         let is_waited_for = shards.iter().any(|shard| {
             let inner = shard.inner.lock();
@@ -95,9 +93,9 @@ impl Allocator {
         if stream.is_none() {
             // All work of the device is over, that of unrecorded users too: what was freed before may leave its home stream
             // as if that had made a request since.
-            for shard in shared.arena.shards(None) {
+            shared.arena.for_each_shard(|shard| {
                 shard.inner.lock().note_request(shared.arena.clocks.current(shard.stream));
-            }
+            });
         }
         shared.arena.clocks.synchronized(stream.map(|stream| shared.resolve(stream)));
         Ok(())
