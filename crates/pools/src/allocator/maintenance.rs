@@ -173,7 +173,11 @@ impl Shared {
         if free < self.settings.defragment_floor_bytes {
             return Ok(());
         }
+        // As it is now: some may have gone just before.
         let (largest, free) = self.free_figures();
+        if free < self.settings.defragment_floor_bytes {
+            return Ok(());
+        }
         let percent = records::fragmentation_percent(largest, free);
         if locked(&self.hysteresis).is_due(percent, f64::from(self.settings.defragment_percent)) {
             // Small pieces go back to the device; the next requests fit what they need.
