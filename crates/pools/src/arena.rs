@@ -22,6 +22,8 @@ use crate::{Error, Result};
 /// Shards of one arena, at most: streams times pools.
 const MOST_SHARDS: usize = SHARD_CHUNK * 1024;
 const SHARD_CHUNK: usize = 256;
+/// What a shard takes from another at most beyond what it needs.
+const MOST_AHEAD: u64 = 64 << 20;
 
 /// A use of a block by a stream that isn't its home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,10 @@ pub(crate) struct Arena {
     /// Of sets whose threads ended.
     gone_hits: AtomicU64,
     gone_misses: AtomicU64,
+    /// Somebody is told of what happens.
+    pub(crate) is_watched: AtomicBool,
+    /// Pending blocks that came back while somebody is: address, bytes asked for, home stream.
+    settled: Mutex<Vec<(u64, u64, u32)>>,
 }
 
 /// Locks a mutex whose holder may have panicked: what it protects is changed in single steps.
@@ -76,6 +82,8 @@ impl Arena {
             sets: Mutex::default(),
             gone_hits: AtomicU64::new(0),
             gone_misses: AtomicU64::new(0),
+            is_watched: AtomicBool::new(false),
+            settled: Mutex::default(),
         })
     }
 
@@ -198,8 +206,22 @@ impl Arena {
         if inner.reviewed != self.clocks.knowledge(shard.stream) + 1 {
             let view = self.clocks.view(shard.stream);
             inner.reviewed = view.knowledge() + 1;
-            inner.review(&self.tables, |stream, component| view.covers(stream, component));
+            let is_watched = self.is_watched.load(Ordering::Relaxed);
+            inner.review(
+                &self.tables,
+                |stream, component| view.covers(stream, component),
+                |block| {
+                    if is_watched {
+                        locked(&self.settled).push((block.address(), block.requested(), block.stream()));
+                    }
+                },
+            );
         }
+    }
+
+    /// Pending blocks that came back since this was last asked.
+    pub(crate) fn take_settled(&self) -> Vec<(u64, u64, u32)> {
+        std::mem::take(&mut *locked(&self.settled))
     }
 
     /// Locks these shards, which are in the order of their numbers.
@@ -234,6 +256,18 @@ impl Arena {
                             .is_some_and(|component| view.covers(shards[at].stream, component))
                 })
         };
+        // One block that is large enough, as other shards' bins know it.
+        let whole = (0..shards.len()).filter(|at| *at != taker_at).filter_map(|at| {
+            let id = inners[at].bins().find(blocks, bytes);
+            (id != NIL && may_have(id, &inners)).then_some((blocks.get(id).bytes(), at, id))
+        });
+        if let Some((has, at, id)) = whole.min() {
+            // Of a much larger one a little more than is needed, so that the next requests find it at home.
+            let some = (has / 8).min(MOST_AHEAD) / GRANULE * GRANULE;
+            let Some(ceded) = inners[at].cede(&self.tables, id, bytes.max(some)) else { return false };
+            inners[taker_at].adopt(&self.tables, ceded);
+            return true;
+        }
         // The smallest run of neighbours with enough bytes.
         let mut best: Option<(u64, BlockId)> = None;
         for span in spans.values().filter(|span| span.pool == taker.pool) {
@@ -266,6 +300,26 @@ impl Arena {
             id = next;
         }
         true
+    }
+
+    /// Gives memory that nobody has used yet, a whole span, to the first shard of its pool that asks.
+    pub(crate) fn claim(&self, taker: &Shard) {
+        let spans = locked(&self.spans);
+        let shards = self.shards(Some(taker.pool));
+        let mut inners = Self::lock_all(&shards);
+        let blocks = &self.tables.blocks;
+        let place = |number: u32| shards.binary_search_by_key(&number, |shard| shard.number).ok();
+        let Some(taker_at) = place(taker.number) else { return };
+        for span in spans.values().filter(|span| span.pool == taker.pool) {
+            let block = blocks.get(span.first);
+            if block.kind() != Kind::Free || block.next() != span.fence {
+                continue;
+            }
+            if let Some(at) = place(block.shard()).filter(|at| *at != taker_at && inners[*at].is_unused()) {
+                inners[at].withdraw(&self.tables, span.first);
+                inners[taker_at].adopt(&self.tables, span.first);
+            }
+        }
     }
 
     /// Makes new memory `[base, base + bytes)` a free block of a shard. What touches other memory of the pool that was mapped

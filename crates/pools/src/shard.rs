@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::account::Account;
 use crate::bins::Bins;
-use crate::block::{BlockId, Blocks, GRANULE, Kind, NIL, State};
+use crate::block::{Block, BlockId, Blocks, GRANULE, Kind, NIL, State};
 use crate::clocks::Clocks;
 use crate::lock::Lock;
 use crate::page_map::PageMap;
@@ -139,6 +139,11 @@ impl Shard {
 impl Inner {
     pub(crate) fn bins(&self) -> &Bins {
         &self.bins
+    }
+
+    /// Whether nothing was ever handed out from here, so that its free memory is nobody's yet.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.account.allocs == 0 && self.requests == 0 && self.pending.is_empty()
     }
 
     /// Notes that the stream makes a request, `component` being its own component now.
@@ -381,22 +386,22 @@ impl Inner {
         self.pending.push(Pending { block: id, waits });
     }
 
-    /// Puts pending blocks whose waits are over into the bins. True if any was.
-    pub(crate) fn review(&mut self, tables: &Tables, is_over: impl Fn(u32, u64) -> bool) -> bool {
-        let before = self.pending.len();
+    /// Puts pending blocks whose waits are over into the bins, and says which.
+    pub(crate) fn review(&mut self, tables: &Tables, is_over: impl Fn(u32, u64) -> bool, settles: impl Fn(&Block)) {
         let mut at = 0;
         while at < self.pending.len() {
             self.pending[at].waits.retain(|(stream, component)| !is_over(*stream, *component));
-            if self.pending[at].waits.is_empty() {
-                let Pending { block, .. } = self.pending.swap_remove(at);
-                let bytes = tables.blocks.get(block).bytes();
-                self.pending_bytes -= bytes;
-                self.account.settle(bytes);
-                self.put(tables, block);
-            } else {
+            if !self.pending[at].waits.is_empty() {
                 at += 1;
+                continue;
             }
+            let Pending { block: id, .. } = self.pending.swap_remove(at);
+            let block = tables.blocks.get(id);
+            let bytes = block.bytes();
+            settles(block);
+            self.pending_bytes -= bytes;
+            self.account.settle(bytes);
+            self.put(tables, id);
         }
-        self.pending.len() < before
     }
 }

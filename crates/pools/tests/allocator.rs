@@ -151,6 +151,23 @@ fn another_stream_gets_a_block_once_it_is_ordered_behind_its_home() {
     pools.check().unwrap();
 }
 
+#[test]
+fn memory_taken_at_the_start_goes_whole_to_the_first_stream_that_asks() {
+    let device = Arc::new(SimDevice::new(SimOptions::with_capacity(1 << 30)).unwrap());
+    for backing in [Backing::Segments, Backing::Range] {
+        let mut settings = settings(backing);
+        settings.initial_bytes = 512 * MIB;
+        let pools = Allocator::new(device.clone(), settings).unwrap();
+        let stream = device.create_stream().unwrap();
+        for _ in 0..100 {
+            pools.alloc(5 * MIB, 0, stream).unwrap();
+        }
+        let figures = pools.statistics();
+        assert_eq!((figures.slow.requests, figures.slow.handed_over, figures.slow.grown), (1, 0, 0));
+        pools.check().unwrap();
+    }
+}
+
 /// Rule 7 of docs/order.md: home may still be about to wait for a use that nobody recorded.
 #[test]
 fn a_wait_of_our_own_does_not_let_a_block_leave_home_before_homes_next_request() {

@@ -55,6 +55,8 @@ struct Shared {
     pools: Pools,
     /// Whether nothing stands between a small request and a magazine.
     is_plain: AtomicBool,
+    /// There may be memory that no stream has used yet.
+    has_fresh: AtomicBool,
     /// Idle bytes that one set of magazines may hold.
     most_idle_bytes: AtomicU64,
     latencies: Latencies,
@@ -111,6 +113,7 @@ impl Allocator {
             supply,
             pools,
             is_plain: AtomicBool::new(false),
+            has_fresh: AtomicBool::new(initial_bytes > 0),
             most_idle_bytes: AtomicU64::new(0),
             latencies: Latencies::default(),
             counts: SlowCounts::default(),
@@ -187,6 +190,7 @@ impl Allocator {
         }
         let is_none = sink.is_none();
         *self.0.sink.write().unwrap_or_else(std::sync::PoisonError::into_inner) = sink;
+        self.0.arena.is_watched.store(!is_none, Ordering::Relaxed);
         self.0.is_plain.store(is_none && self.0.plain_by_settings(), Ordering::Relaxed);
     }
 }
@@ -244,9 +248,19 @@ impl Shared {
 
     fn tell(&self, event: records::Event) {
         let sink = self.sink.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        if let Some(sink) = sink {
-            sink.record(&event);
+        let Some(sink) = sink else { return };
+        // What came back before this happened.
+        for (address, bytes, stream) in self.arena.take_settled() {
+            sink.record(&records::Event {
+                action: records::Action::FreeCompleted,
+                address,
+                bytes,
+                stream: self.marks.name(stream).0,
+                time_ns: event.time_ns,
+                ..records::Event::default()
+            });
         }
+        sink.record(&event);
     }
 }
 

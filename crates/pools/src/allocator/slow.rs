@@ -160,6 +160,9 @@ impl Shared {
 
     /// What needs nothing of the device: magazines of the stream, pending blocks, other streams' blocks.
     fn search(&self, shard: &Arc<Shard>, request: &Request) -> Result<Option<BlockId>> {
+        if self.has_fresh.swap(false, Ordering::Relaxed) {
+            self.arena.claim(shard);
+        }
         if self.arena.flush(Some(shard.number)) > 0
             && let Some(id) = self.attempt(shard, request)?
         {
