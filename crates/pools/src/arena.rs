@@ -35,6 +35,15 @@ pub(crate) struct Use {
 
 pub(crate) type Uses = SmallVec<[Use; 2]>;
 
+/// Shards, held without host memory as long as there are few of them.
+pub(crate) type Shards = SmallVec<[Arc<Shard>; FEW]>;
+/// The same of sets of magazines.
+pub(crate) type Sets = SmallVec<[Arc<MagazineSet>; FEW]>;
+/// Locks of shards.
+pub(crate) type Inners<'a> = SmallVec<[Guard<'a, Inner>; FEW]>;
+/// Streams times pools, or threads times streams, that no list takes host memory for.
+const FEW: usize = 64;
+
 /// Places for shards.
 type ShardChunk = Box<[OnceLock<Arc<Shard>>]>;
 
@@ -122,9 +131,9 @@ impl Arena {
     }
 
     /// All shards, of one pool or of all, by number.
-    pub(crate) fn shards(&self, pool: Option<u16>) -> Vec<Arc<Shard>> {
+    pub(crate) fn shards(&self, pool: Option<u16>) -> Shards {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        let mut shards: Vec<_> =
+        let mut shards: Shards =
             keys.values().filter(|shard| pool.is_none_or(|pool| shard.pool == pool)).cloned().collect();
         shards.sort_unstable_by_key(|shard| shard.number);
         shards
@@ -175,8 +184,8 @@ impl Arena {
         }
     }
 
-    pub(crate) fn sets(&self) -> Vec<Arc<MagazineSet>> {
-        locked(&self.sets).clone()
+    pub(crate) fn sets(&self) -> Sets {
+        locked(&self.sets).iter().cloned().collect()
     }
 
     /// The sets, kept from changing.
@@ -225,7 +234,7 @@ impl Arena {
     }
 
     /// Locks these shards, which are in the order of their numbers.
-    pub(crate) fn lock_all<'a>(shards: &'a [Arc<Shard>]) -> Vec<Guard<'a, Inner>> {
+    pub(crate) fn lock_all(shards: &[Arc<Shard>]) -> Inners<'_> {
         shards.iter().map(|shard| shard.inner.lock()).collect()
     }
 
@@ -418,12 +427,13 @@ impl Arena {
         let shards = self.shards(None);
         let mut inners = Self::lock_all(&shards);
         let blocks = &self.tables.blocks;
-        let bases: Vec<u64> = spans.values().filter(|s| pool.is_none_or(|p| s.pool == p)).map(|s| s.base).collect();
-        for base in bases {
-            if bytes_gone >= most_bytes {
+        let mut next = 0;
+        while bytes_gone < most_bytes {
+            let Some((&base, span)) = spans.range_mut(next..).find(|(_, span)| pool.is_none_or(|p| span.pool == p))
+            else {
                 break;
-            }
-            let Some(span) = spans.get_mut(&base) else { continue };
+            };
+            next = base + 1;
             let is_plain = matches!(span.source, Source::Plain { .. });
             let is_seen = |id: BlockId, inners: &[Guard<'_, Inner>]| {
                 let block = blocks.get(id);

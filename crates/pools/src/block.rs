@@ -18,9 +18,21 @@ pub(crate) type BlockId = u32;
 pub(crate) const NIL: BlockId = 0;
 
 /// Blocks there can be. Their table takes 64 bytes of addresses for each, and memory for those in use.
-const MOST_BLOCKS: usize = if cfg!(miri) { 1 << 10 } else { 1 << 24 };
+const MOST_BLOCKS: usize = if cfg!(loom) {
+    4
+} else if cfg!(miri) {
+    1 << 10
+} else {
+    1 << 24
+};
 /// Numbers that are made at once.
-const CHUNK: usize = if cfg!(miri) { 1 << 8 } else { 1 << 14 };
+const CHUNK: usize = if cfg!(loom) {
+    4
+} else if cfg!(miri) {
+    1 << 8
+} else {
+    1 << 14
+};
 
 /// What a block is, in the low bits of its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +112,7 @@ impl State {
 
 /// See the module.
 #[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
 #[repr(align(64))]
 pub(crate) struct Block {
     address: AtomicU64,
@@ -249,5 +262,56 @@ impl Blocks {
     pub(crate) fn host_bytes(&self) -> u64 {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         (spare.made * size_of::<Block>() + spare.numbers.capacity() * size_of::<BlockId>()) as u64
+    }
+}
+
+/// All interleavings of few steps, by loom.
+#[cfg(all(test, loom))]
+#[allow(clippy::unwrap_used)]
+mod loom_tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// What `Shared::free` does about the state.
+    fn drop_reference(block: &Block) -> Option<u32> {
+        loop {
+            let state = block.state();
+            if state.kind() != Kind::Live {
+                return None;
+            }
+            let left = state.references() - 1;
+            let to = if left == 0 { State::of(Kind::Moving) } else { state.with_references(left) };
+            if block.change(state, to) {
+                return Some(left);
+            }
+        }
+    }
+
+    #[test]
+    fn loom_of_two_threads_that_free_a_block_one_succeeds_and_sees_what_was_written_of_it() {
+        loom::model(|| {
+            let block = Arc::new(Block::default());
+            block.set_bytes(512);
+            block.set_state(State::LIVE);
+            let other = Arc::clone(&block);
+            let thread = loom::thread::spawn(move || drop_reference(&other));
+            let (ours, theirs) = (drop_reference(&block), thread.join().unwrap());
+            assert!(matches!((ours, theirs), (Some(0), None) | (None, Some(0))));
+            assert_eq!((block.kind(), block.bytes()), (Kind::Moving, 512));
+        });
+    }
+
+    #[test]
+    fn loom_references_are_counted_and_the_last_one_frees() {
+        loom::model(|| {
+            let block = Arc::new(Block::default());
+            block.set_state(State::LIVE.with_references(2));
+            let other = Arc::clone(&block);
+            let thread = loom::thread::spawn(move || drop_reference(&other));
+            let mut counts = [drop_reference(&block), thread.join().unwrap()];
+            counts.sort_unstable();
+            assert_eq!(counts, [Some(0), Some(1)]);
+        });
     }
 }

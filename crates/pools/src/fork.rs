@@ -1,8 +1,8 @@
 //! Whether this process is a fork of another that used an allocator.
 
 use std::sync::Once;
-
-use crate::sync::{AtomicU32, Ordering};
+// A static, which a checker of interleavings can't have.
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How many forks lie between this process and the first one that made an allocator.
 static FORKS: AtomicU32 = AtomicU32::new(0);

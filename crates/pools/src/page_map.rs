@@ -5,14 +5,15 @@
 //! touches as many cache lines.
 //!
 //! Several threads insert and remove at once, each its own blocks: entries change by compare-exchange, and an entry that
-//! names a block turns into a node in one step. Whoever looks up a live block finds it whatever others do to theirs.
+//! names a block is marked as busy, which keeps that block from going, while the block is put into the node that takes its
+//! place; whoever meets such an entry waits. Whoever looks up a live block finds it whatever others do to theirs.
 //! Whoever looks up another address finds nothing, or a block that begins elsewhere; the caller compares addresses.
 //! Nodes are given back only by [`PageMap::compact`], while nobody inserts or removes.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::block::{BlockId, NIL};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, pause};
 use crate::zeroed::{Zeroable, ZeroedTable};
 
 /// Addresses from here on belong to no process.
@@ -20,20 +21,41 @@ pub(crate) const ADDRESS_END: u64 = 1 << ADDRESS_BITS;
 const ADDRESS_BITS: u32 = 48;
 const STRETCH_BITS: u32 = 18;
 /// The table takes addresses for all of them, and memory for those in use: 4 bytes for 256 KiB.
-const STRETCHES: usize = if cfg!(miri) { 1 << 14 } else { 1 << (ADDRESS_BITS - STRETCH_BITS) };
-/// Where the table begins under an interpreter, which has no room for all addresses.
-const FIRST_STRETCH: u64 = if cfg!(miri) { 1 << (40 - STRETCH_BITS) } else { 0 };
+const STRETCHES: usize = if cfg!(loom) {
+    2
+} else if cfg!(miri) {
+    1 << 14
+} else {
+    1 << (ADDRESS_BITS - STRETCH_BITS)
+};
+/// Where the table begins under an interpreter or a checker, which have no room for all addresses.
+const FIRST_STRETCH: u64 = if cfg!(any(miri, loom)) { 1 << (40 - STRETCH_BITS) } else { 0 };
 /// Entries of the two kinds of nodes, and the lowest bit of an address that they look at.
 const FANS: [usize; 2] = [64, 8];
 const SHIFTS: [u32; 2] = [12, 9];
 /// Set in an entry that names a node.
 const NODE: u32 = 1 << 31;
+/// Set too while the block that was there before is on its way into the node. No node has such a number.
+const BUSY: u32 = 1 << 30;
 /// Nodes that are made at once.
-const CHUNK: usize = if cfg!(miri) { 16 } else { 1024 };
+const CHUNK: usize = if cfg!(loom) {
+    2
+} else if cfg!(miri) {
+    16
+} else {
+    1024
+};
 /// Nodes of each kind there can be.
-const MOST_NODES: usize = if cfg!(miri) { 4096 } else { 1 << 22 };
+const MOST_NODES: usize = if cfg!(loom) {
+    2
+} else if cfg!(miri) {
+    4096
+} else {
+    1 << 22
+};
 
 #[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
 struct Entry(AtomicU32);
 
 // SAFETY:
@@ -80,11 +102,30 @@ impl PageMap {
         self.stretches.get(stretch as usize).map(|entry| &entry.0)
     }
 
-    /// The entry for an address in a node.
+    /// The entry for an address in the node that `found` in `entry` names. Waits while the entry is busy.
     #[inline(always)]
-    fn below(&self, level: usize, node: u32, address: u64) -> Option<&AtomicU32> {
+    fn below(&self, level: usize, entry: &AtomicU32, found: u32, address: u64) -> Option<&AtomicU32> {
         let place = (address >> SHIFTS[level]) as usize % FANS[level];
-        self.levels[level].get((node & !NODE) as usize * FANS[level] + place).map(|entry| &entry.0)
+        match self.levels[level].get((found & !NODE) as usize * FANS[level] + place) {
+            Some(below) => Some(&below.0),
+            // Busy: the number is beyond all nodes.
+            None => self.below_busy(level, entry, place),
+        }
+    }
+
+    #[cold]
+    fn below_busy(&self, level: usize, entry: &AtomicU32, place: usize) -> Option<&AtomicU32> {
+        let mut spins = 0_u32;
+        loop {
+            // Pairs with the release of whoever ends the busy time.
+            let found = entry.load(Ordering::Acquire);
+            if found & BUSY == 0 || found & NODE == 0 {
+                let number = (found & NODE != 0).then_some((found & !NODE) as usize)?;
+                return self.levels[level].get(number * FANS[level] + place).map(|below| &below.0);
+            }
+            spins = spins.saturating_add(1);
+            pause(spins > 64);
+        }
     }
 
     /// The block that begins at `address`, or possibly another or none where no live block does.
@@ -96,13 +137,13 @@ impl PageMap {
         if found & NODE == 0 {
             return found;
         }
-        let Some(entry) = self.below(0, found, address) else { return NIL };
+        let Some(entry) = self.below(0, entry, found, address) else { return NIL };
         // As above.
         let found = entry.load(Ordering::Acquire);
         if found & NODE == 0 {
             return found;
         }
-        self.below(1, found, address).map_or(NIL, |entry| entry.load(Ordering::Relaxed))
+        self.below(1, entry, found, address).map_or(NIL, |entry| entry.load(Ordering::Relaxed))
     }
 
     /// Says that `block` begins at `address`, unless it is said already. `address_of` tells where a block of the table
@@ -151,18 +192,24 @@ impl PageMap {
                     }
                     continue;
                 }
-                // Another block begins in these addresses: both go into a node.
+                // Another block begins in these addresses: both go into a node. Until it has, that block can't be removed, so
+                // that it is where it says. (Otherwise its number may have come back meanwhile, for a block elsewhere in
+                // these addresses, and that one would be put where the first one was.)
                 let number = self.take_node(level)?;
-                let Some(other) = self.below(level, number, address_of(found)) else { return Err(Full) };
-                other.store(found, Ordering::Relaxed);
-                // Whoever finds the node sees what is in it.
-                if change(entry, found, number | NODE, false) {
-                    break number | NODE;
+                // Acquire: the block's address was written before it was inserted.
+                if entry.compare_exchange(found, number | NODE | BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                    self.put_node(level, number);
+                    continue;
                 }
-                other.store(NIL, Ordering::Relaxed);
-                self.put_node(level, number);
+                let place = (address_of(found) >> SHIFTS[level]) as usize % FANS[level];
+                if let Some(other) = self.levels[level].get(number as usize * FANS[level] + place) {
+                    other.0.store(found, Ordering::Relaxed);
+                }
+                // Release: whoever finds the node sees what is in it.
+                entry.store(number | NODE, Ordering::Release);
+                break number | NODE;
             };
-            let Some(below) = self.below(level, node, address) else { return Err(Full) };
+            let Some(below) = self.below(level, entry, node, address) else { return Err(Full) };
             entry = below;
         }
         // A place of 512 bytes: nobody else's block begins here.
@@ -187,7 +234,7 @@ impl PageMap {
             if found & NODE == 0 {
                 return;
             }
-            let Some(below) = self.below(level, found, address) else { return };
+            let Some(below) = self.below(level, entry, found, address) else { return };
             entry = below;
         }
         // A place of 512 bytes: nobody else's block begins here.
@@ -365,5 +412,68 @@ mod tests {
         for page in 0..32 {
             assert_eq!(map.find((1 << 40) + page * (2 << 20)), NIL);
         }
+    }
+}
+
+/// All interleavings of few steps, by loom.
+#[cfg(all(test, loom))]
+#[allow(clippy::unwrap_used)]
+mod loom_tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sync::AtomicU64;
+
+    const BASE: u64 = 1 << 40;
+    const PART: u64 = 1 << SHIFTS[0];
+
+    /// Block 1 goes, and its number comes back for another place of the same stretch, while block 2 comes.
+    #[test]
+    fn loom_a_number_that_comes_back_in_the_same_stretch_is_found_while_another_block_comes() {
+        loom::model(|| {
+            let map = Arc::new(PageMap::new().unwrap());
+            let first = Arc::new(AtomicU64::new(BASE));
+            let address_of = |first: &AtomicU64, block| match block {
+                1 => first.load(Ordering::Relaxed),
+                _ => BASE + 2 * PART,
+            };
+            map.insert(BASE, 1, false, |block| address_of(&first, block)).unwrap();
+            let thread = {
+                let (map, first) = (Arc::clone(&map), Arc::clone(&first));
+                loom::thread::spawn(move || {
+                    map.insert(BASE + 2 * PART, 2, false, |block| address_of(&first, block)).unwrap();
+                    assert_eq!(map.find(BASE + 2 * PART), 2);
+                })
+            };
+            map.remove(BASE, 1, false);
+            first.store(BASE + PART, Ordering::Relaxed);
+            map.insert(BASE + PART, 1, false, |block| address_of(&first, block)).unwrap();
+            assert_eq!(map.find(BASE + PART), 1);
+            thread.join().unwrap();
+            assert_eq!(map.find(BASE + PART), 1);
+            assert_eq!(map.find(BASE + 2 * PART), 2);
+        });
+    }
+
+    /// Whoever looks up a live block finds it while its entry becomes a node and others come and go.
+    #[test]
+    fn loom_a_live_block_is_found_while_its_entry_becomes_a_node() {
+        loom::model(|| {
+            let map = Arc::new(PageMap::new().unwrap());
+            let address_of = |block: BlockId| BASE + u64::from(block) * PART;
+            map.insert(address_of(1), 1, false, address_of).unwrap();
+            let thread = {
+                let map = Arc::clone(&map);
+                loom::thread::spawn(move || {
+                    map.insert(address_of(2), 2, false, address_of).unwrap();
+                    map.remove(address_of(2), 2, false);
+                })
+            };
+            assert_eq!(map.find(address_of(1)), 1);
+            map.remove(address_of(1), 1, false);
+            assert_ne!(map.find(address_of(1)), 1);
+            thread.join().unwrap();
+            assert_eq!((map.find(address_of(1)), map.find(address_of(2))), (NIL, NIL));
+        });
     }
 }

@@ -8,7 +8,15 @@ use std::ptr::NonNull;
 ///
 /// # Safety
 /// Memory of zeros has to be a valid value of the type, and the type must need no dropping.
+#[cfg(not(loom))]
 pub(crate) unsafe trait Zeroable {}
+
+/// The same under the checker of interleavings, whose atomics are not plain bytes: the table makes each value.
+///
+/// # Safety
+/// As above.
+#[cfg(loom)]
+pub(crate) unsafe trait Zeroable: Default {}
 
 /// `len` values that began as zeros. Reserves addresses; takes memory only for what is touched.
 #[derive(Debug)]
@@ -57,6 +65,12 @@ impl<T: Zeroable> ZeroedTable<T> {
         // SAFETY:
         // - `lead` is at most `slack`, by which the allocation is longer than the values.
         let start = unsafe { memory.add(lead) }.cast::<T>();
+        #[cfg(loom)]
+        for at in 0..len {
+            // SAFETY:
+            // - there is room for `len` values from `start` on.
+            unsafe { start.add(at).write(T::default()) };
+        }
         Some(Self { start, len, memory, layout })
     }
 }

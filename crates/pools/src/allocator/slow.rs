@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use device::StreamId;
+use smallvec::SmallVec;
 
 use super::Shared;
 use crate::arena::locked;
@@ -43,6 +44,21 @@ pub(super) struct SlowCounts {
 
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Streams, held without host memory as long as there are few.
+type Streams = SmallVec<[u32; 64]>;
+
+/// The streams that a shard's pending blocks wait for.
+fn waited_for(shard: &Shard) -> Streams {
+    let mut streams = Streams::new();
+    let inner = shard.inner.lock();
+    for (stream, _) in inner.pending.iter().flat_map(|pending| &pending.waits) {
+        if !streams.contains(stream) {
+            streams.push(*stream);
+        }
+    }
+    streams
 }
 
 impl Shared {
@@ -187,13 +203,7 @@ impl Shared {
 
     /// Sees to it that pending blocks come back even if the program never says that their streams have been waited for.
     fn mark_pending(&self, shard: &Shard) {
-        let mut streams: Vec<u32> = {
-            let inner = shard.inner.lock();
-            inner.pending.iter().flat_map(|pending| pending.waits.iter().map(|(stream, _)| *stream)).collect()
-        };
-        streams.sort_unstable();
-        streams.dedup();
-        for stream in streams {
+        for stream in waited_for(shard) {
             self.marks.record(&*self.supply.device, &self.arena.clocks, stream);
         }
     }
@@ -258,10 +268,7 @@ impl Shared {
 
     /// Makes the requesting stream wait for all streams whose blocks it can't have yet. True if it waits for any now.
     fn wait_on_device(&self, shard: &Shard, stream: StreamId) -> Result<bool> {
-        let mut others: Vec<u32> = {
-            let inner = shard.inner.lock();
-            inner.pending.iter().flat_map(|pending| pending.waits.iter().map(|(of, _)| *of)).collect()
-        };
+        let mut others = waited_for(shard);
         let shards = self.arena.shards(Some(shard.pool));
         others.extend(
             shards

@@ -1,6 +1,6 @@
 //! Devices that fail: at each call in turn, at every few calls, and for a while.
 
-use device::{DriverCall, Fault, FaultKind, FaultPlan, HostDevice, HostOptions, StreamId, When};
+use device::{DriverCall, Fault, FaultKind, FaultPlan, StreamId, When};
 use pools::{Allocator, Backing, Error, Settings};
 
 use crate::machine::{Host, Machine, Sim};
@@ -169,41 +169,4 @@ fn a_request_that_the_device_refuses_does_not_raise_the_peak() {
         assert_eq!(pools.statistics().reserved.peak_bytes, pools.statistics().reserved.current_bytes);
         pools.free(ptr, None).unwrap();
     }
-}
-
-/// A system that allows few mappings is a refusal of a kind of its own, and what was there goes on.
-#[test]
-fn too_many_mappings_are_a_typed_error_that_names_the_limit() {
-    let limit =
-        std::fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse::<u64>().ok());
-    let Some(limit) = limit.filter(|limit| *limit <= 100_000) else {
-        println!("not run: vm.max_map_count is beyond what a test can use up");
-        return;
-    };
-    let mut options = HostOptions::with_capacity(1 << 40);
-    options.plain_granule_bytes = 64 << 10;
-    let host = std::sync::Arc::new(HostDevice::new(options).unwrap());
-    let mut settings = settings(Backing::Segments);
-    settings.segment_bytes = 64 << 10;
-    let pools = Allocator::new(host.clone(), settings).unwrap();
-    let mut blocks = Vec::new();
-    let refused = loop {
-        match pools.alloc(60 << 10, 0, StreamId::DEFAULT) {
-            Ok(ptr) => blocks.push(ptr),
-            Err(error) => break error,
-        }
-        if blocks.len() as u64 > 2 * limit {
-            println!("not run: the system joins these mappings");
-            return;
-        }
-    };
-    let Error::OutOfMemory(shortage) = &refused else { panic!("{refused}") };
-    assert!(shortage.reserved_bytes >= blocks.len() as u64 * (64 << 10));
-    println!("{} segments: {refused}", blocks.len());
-    pools.check().unwrap();
-    let (first, last) = (blocks[0], *blocks.last().unwrap());
-    pools.free(first, None).unwrap();
-    assert_eq!(pools.alloc(60 << 10, 0, StreamId::DEFAULT).unwrap(), first);
-    pools.free(last, None).unwrap();
-    host.check().unwrap();
 }
