@@ -58,6 +58,8 @@ pub(crate) struct Arena {
     shards: Box<[OnceLock<ShardChunk>]>,
     keys: RwLock<HashMap<(u32, u16), Arc<Shard>>>,
     sets: Mutex<Vec<Arc<MagazineSet>>>,
+    /// The allocator has ended; threads may still keep sets of it.
+    is_closed: AtomicBool,
     /// Of sets whose threads ended.
     gone_hits: AtomicU64,
     gone_misses: AtomicU64,
@@ -89,6 +91,7 @@ impl Arena {
             shards: (0..MOST_SHARDS / SHARD_CHUNK).map(|_| OnceLock::new()).collect(),
             keys: RwLock::default(),
             sets: Mutex::default(),
+            is_closed: AtomicBool::new(false),
             gone_hits: AtomicU64::new(0),
             gone_misses: AtomicU64::new(0),
             is_watched: AtomicBool::new(false),
@@ -137,6 +140,15 @@ impl Arena {
             keys.values().filter(|shard| pool.is_none_or(|pool| shard.pool == pool)).cloned().collect();
         shards.sort_unstable_by_key(|shard| shard.number);
         shards
+    }
+
+    /// The allocator has ended: threads that keep something of it let it go when they next look for another.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn add_set(&self, set: &Arc<MagazineSet>) {

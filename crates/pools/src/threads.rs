@@ -86,7 +86,7 @@ impl Local {
         // Those of allocators that are gone, and those whose stream is another one now.
         self.entries.retain_mut(|entry| {
             if entry.allocator != asker.allocator {
-                return Arc::strong_count(&entry.arena) > 1;
+                return !entry.arena.is_closed();
             }
             if entry.generation != generation {
                 if asker.arena.clocks.resolve(entry.id) != entry.set.shard.stream {

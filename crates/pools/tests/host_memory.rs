@@ -170,6 +170,24 @@ fn wrong_frees_take_no_host_memory() {
     assert_eq!(taken(twice), 0);
 }
 
+#[test]
+fn a_thread_lets_go_of_allocators_that_have_ended() {
+    let one = || {
+        let pools = on(1 << 30, |_| {});
+        for stream in 0..3 {
+            let ptr = pools.alloc(1000, 0, StreamId(stream)).unwrap();
+            pools.free(ptr, None).unwrap();
+        }
+    };
+    one();
+    one();
+    let before = HELD.get();
+    for _ in 0..5 {
+        one();
+    }
+    assert!(HELD.get() <= before + MIB as i64, "{} bytes are left", HELD.get() - before);
+}
+
 /// Host memory that the simulated device's own books take for as many reservations.
 fn books_of_device(segments: u64, handles: u64) -> i64 {
     use device::{Device, VirtualMemory};

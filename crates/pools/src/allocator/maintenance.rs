@@ -202,6 +202,7 @@ impl Shared {
         for set in self.arena.sets() {
             self.arena.remove_set(&set);
         }
+        self.arena.close();
         let device = &*self.supply.device;
         // A device that is gone refuses everything; then there is nothing to give back either.
         // Asked twice: one that fails once and works again would keep everything.
