@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """gpumem beside the allocators of TensorFlow, PyTorch and RMM, on the same traces in the same run.
 
-    benches/compare/peers.py BIN TRACE... [--parts PART,...] [--reps 15] [--mutate SEED,...] [--json OUT] [--csv OUT] > report.md
+    benches/compare/peers.py BIN TRACE... [--parts PART,...] [--reps 15] [--mutate SEED,...] [--realtime]
+                           [--json OUT] [--csv OUT] > report.md
 
 BIN is a folder that `benches/compare/peers/build.sh` filled (its page says how each allocator is reached). Parts, all by
 default: speed, latency, threads, reserved, capacity, host. `--mutate` replays, instead of each trace, a changed copy a
 seed: every distinct size is scaled by a factor of its own, and frees change places with their neighbours. Speed,
-latency and threads are measured in turns: in each repetition every program replays the trace once. Each figure is
+latency and threads are measured in turns: in each repetition every program replays the trace once. `--realtime` gives
+them a real-time priority (`chrt`, as root), so that a busy machine shows less; it needs two cores. Each figure is
 compared with its target. Progress goes to standard error.
 """
 
@@ -19,12 +21,14 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 
 import peers_mutate
 import peers_report
 
 DEVICE = 80 << 30
 PAGE = 2 << 20
+SLOW_SECONDS = 0.5
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC": "0"}
 
 # name: program, options, options when the pool is all of the device from the start, environment
@@ -57,11 +61,12 @@ def command(folder, name, capacity, pool, extra):
 class Served:
     """A program that has replayed a trace once, and replays it again when it is asked to."""
 
-    def __init__(self, folder, name, trace):
+    def __init__(self, folder, name, trace, prefix):
         words, environment = command(folder, name, DEVICE, False, [trace, "--serve"])
         # Peers' libraries greet there; what we have to say is worth reading.
         errors = None if name.startswith("gpumem") else subprocess.DEVNULL
-        self.process = subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.process = subprocess.Popen([*prefix, *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=errors, text=True)
         self.first = self.process.stdout.readline()
         self.failed = ",ok," not in self.first
 
@@ -79,13 +84,22 @@ class Served:
 
 
 def in_turns(programs, reps, questions):
-    """Answers by program and question, of `reps` rounds in which each program is asked everything once."""
+    """Answers by program and question, of `reps` rounds in which each program is asked everything once.
+
+    Programs that take long are out of it after three rounds: they are far behind, and noise matters less to them.
+    """
     answers = {name: {question: [] for question in questions} for name in programs}
-    for _ in range(reps):
+    slow = set()
+    for turn in range(reps):
         for name, program in programs.items():
+            if turn >= 3 and name in slow:
+                continue
+            start = time.monotonic()
             for question in questions:
                 if not program.failed:
                     answers[name][question].append(program.ask(question))
+            if time.monotonic() - start > SLOW_SECONDS:
+                slow.add(name)
     return {name: found for name, found in answers.items() if not programs[name].failed}
 
 
@@ -93,9 +107,9 @@ def least(answers, key):
     return min(answer[key] for answer in answers)
 
 
-def measure_served(folder, trace, parts, reps, is_threaded):
+def measure_served(folder, trace, parts, reps, is_threaded, prefix):
     """Speed, latencies, scaling, and what was reserved, of all programs on one trace."""
-    programs = {name: Served(folder, name, trace) for name in PROGRAMS}
+    programs = {name: Served(folder, name, trace, prefix) for name in PROGRAMS}
     result = {}
     try:
         result["live"] = int(max(fields(program.first).get("peak_live", 0) for program in programs.values()))
@@ -169,11 +183,12 @@ def short(path):
     return os.path.basename(path).split(".csv")[0].removeprefix("train_").removesuffix("_s1")
 
 
-def conditions(folder, reps):
+def conditions(arguments):
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if "model name" in line), "?")
     return {"date": str(datetime.date.today()), "commit": commit.stdout.strip(), "processor": model, "machine": platform.machine(),
-            "cores": os.cpu_count(), "load": [round(load, 1) for load in os.getloadavg()], "reps": reps}
+            "cores": os.cpu_count(), "load": [round(load, 1) for load in os.getloadavg()], "reps": arguments.reps,
+            "realtime": arguments.realtime}
 
 
 def main():
@@ -183,13 +198,15 @@ def main():
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--reps", type=int, default=15)
     parser.add_argument("--mutate", default="")
+    parser.add_argument("--realtime", action="store_true")
     parser.add_argument("--json")
     parser.add_argument("--csv")
     arguments = parser.parse_args()
     parts = arguments.parts.split(",")
     if set(parts) - set(PARTS):
         parser.error(f"parts are {', '.join(PARTS)}")
-    report = {"conditions": conditions(arguments.bin, arguments.reps), "traces": {}}
+    prefix = ["chrt", "--fifo", "10"] if arguments.realtime else []
+    report = {"conditions": conditions(arguments), "traces": {}}
     with tempfile.TemporaryDirectory() as scratch:
         traces = {short(trace): trace for trace in arguments.traces}
         if arguments.mutate:
@@ -199,7 +216,7 @@ def main():
             is_threaded = any(wanted in name for wanted in THREADED)
             found = report["traces"][name] = {"live": 0}
             if {"speed", "latency", "threads", "reserved"} & set(parts):
-                found.update(measure_served(arguments.bin, trace, parts, arguments.reps, is_threaded))
+                found.update(measure_served(arguments.bin, trace, parts, arguments.reps, is_threaded, prefix))
             if "capacity" in parts:
                 if not found["live"]:
                     words, environment = command(arguments.bin, "gpumem", DEVICE, False, [trace, "--reps", "0"])

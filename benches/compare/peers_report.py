@@ -141,7 +141,7 @@ def text(report, found):
     conditions = report["conditions"]
     lines = [f"Measured {conditions['date']} at {conditions['commit']} on {conditions['processor']} ({conditions['machine']}, "
              f"{conditions['cores']} cores), load {conditions['load'][0]} at the start and {conditions['load at end'][0]} at the end, "
-             f"best of {conditions['reps']} in turns, by `benches/compare/peers.py`.", ""]
+             f"best of {conditions['reps']} in turns{' at real-time priority' if conditions.get('realtime') else ''}, by `benches/compare/peers.py`.", ""]
     if found:
         missed = [r for r in found if r["verdict"].startswith("missed")]
         lines += [f"{len(found) - len(missed)} of {len(found)} targets are met.", ""]
