@@ -26,7 +26,7 @@ mkdir -p "$folder/run"
 header() {
     local compiler=$1 standard=$2
     shift 2
-    "$compiler" -std="$standard" "${strict[@]}" "$@" -I"$prefix/include" -fsyntax-only "$folder/tests/twice.cpp"
+    "$compiler" -std="$standard" "${strict[@]}" -Wshadow "$@" -I"$prefix/include" -fsyntax-only "$folder/tests/twice.cpp"
 }
 # run PROGRAM [ARGUMENT...]: with the installed library, where files may be left.
 run() {

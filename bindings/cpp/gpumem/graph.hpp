@@ -257,8 +257,7 @@ public:
 private:
     /// The program's callback, and what it threw.
     struct asked {
-        explicit asked(const std::function<bool(const gpumem_plan_progress &)> &progress) noexcept
-            : progress(progress) {}
+        explicit asked(const std::function<bool(const gpumem_plan_progress &)> &of) noexcept : progress(of) {}
         const std::function<bool(const gpumem_plan_progress &)> &progress;
         std::exception_ptr thrown{};
     };

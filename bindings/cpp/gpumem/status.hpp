@@ -146,7 +146,8 @@ inline status drop_thrown(gpumem_status answer) noexcept {
 
 }  // namespace detail
 
-/// A status and, if that is ok, a value; otherwise the value is a T{}.
+/// A status and, if that is ok, a value; otherwise the value is a T{}. As a condition it is the status, also where the
+/// value is a bool.
 template <class T>
 class [[nodiscard]] result {
 public:

@@ -48,12 +48,13 @@ public:
     /// The default stream.
     constexpr stream_ref() noexcept = default;
     constexpr explicit stream_ref(std::uint64_t number) noexcept : number_(number) {}
-    /// A driver's handle of a stream, such as cudaStream_t: its number is its address.
-    template <class T>
-    stream_ref(T *native) noexcept : number_(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(native))) {}
+    /// A driver's handle of a stream, such as cudaStream_t, which points to a struct: its number is its address.
+    template <class T, class = std::enable_if_t<std::is_class_v<T>>>
+    stream_ref(T *native) noexcept : number_(reinterpret_cast<std::uintptr_t>(native)) {}
     /// Anything with a `get()` that is such a handle and that owns nothing, such as cuda::stream_ref.
-    template <class T, class = std::enable_if_t<std::is_trivially_copyable_v<T> &&
-                                                std::is_pointer_v<decltype(std::declval<const T &>().get())>>>
+    template <class T, class = std::enable_if_t<
+                           std::is_trivially_copyable_v<T> &&
+                           std::is_class_v<std::remove_pointer_t<decltype(std::declval<const T &>().get())>>>>
     stream_ref(const T &native) noexcept : stream_ref(native.get()) {}
 
     constexpr std::uint64_t number() const noexcept { return number_; }

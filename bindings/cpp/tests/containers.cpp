@@ -139,6 +139,8 @@ static_assert(std::is_copy_constructible_v<gpumem::stream_resource> &&
 static_assert(std::is_convertible_v<foreign_stream, gpumem::stream_ref> &&
               std::is_convertible_v<native *, gpumem::stream_ref> &&
               !std::is_convertible_v<gpumem::device, gpumem::stream_ref> &&
+              !std::is_convertible_v<void *, gpumem::stream_ref> &&
+              !std::is_convertible_v<float *, gpumem::stream_ref> &&
               !std::is_convertible_v<int, gpumem::stream_ref>);
 
 static void a_stream_resource_has_the_shape_of_cuda_mr() {
@@ -180,19 +182,33 @@ static void a_stream_resource_has_the_shape_of_cuda_mr() {
 static void memory_without_a_stream_is_ready() {
     gpumem::device device(on_host(64 * mib));
     gpumem::pool pool(device);
-    gpumem::stream stream(device, pool);
+    gpumem::stream made(device, pool);
     gpumem::memory_resource resource(pool);
-    gpumem::block from = pool.make_block(8 * mib, stream);
+    gpumem::stream_resource ordered(pool);
+    const gpumem::block from = pool.make_block(8 * mib);
     std::memset(from.data(), 0xaa, 8 * mib);
-    for (int i = 0; i < 20; ++i) {
+    const auto work_on = [&](gpumem::stream_ref stream) {
         void *to = pool.alloc(8 * mib, stream);
-        for (int copies = 0; copies < 4; ++copies) device.copy(to, from.data(), 8 * mib, stream);
+        for (int copies = 0; copies < 8; ++copies) device.copy(to, from.data(), 8 * mib, stream);
         pool.free(to, stream);
-        auto *mine = static_cast<unsigned char *>(resource.allocate(8 * mib));
-        std::memset(mine, 0x55, 8 * mib);
-        device.synchronize(stream);
-        for (std::size_t at = 0; at < 8 * mib; at += 4096) CHECK(mine[at] == 0x55);
-        resource.deallocate(mine, 8 * mib);
+    };
+    const auto is_mine = [&](void *block) {
+        std::memset(block, 0x55, 8 * mib);
+        device.synchronize();
+        const auto *bytes = static_cast<const unsigned char *>(block);
+        for (std::size_t at = 0; at < 8 * mib; at += 512) CHECK(bytes[at] == 0x55);
+    };
+    for (int i = 0; i < 10; ++i) {
+        for (const gpumem::stream_ref stream : {gpumem::default_stream, gpumem::stream_ref(made)}) {
+            work_on(stream);
+            void *block = resource.allocate(8 * mib);
+            is_mine(block);
+            resource.deallocate(block, 8 * mib);
+            work_on(stream);
+            block = ordered.allocate(8 * mib);
+            is_mine(block);
+            ordered.deallocate(block, 8 * mib);
+        }
     }
 }
 
