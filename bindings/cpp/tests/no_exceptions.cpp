@@ -1,7 +1,10 @@
 // Built with -fno-exceptions -fno-rtti, and linked to a part that has both: the status forms do all that they promise.
 #include "check.hpp"
 
+#include <csignal>
 #include <cstring>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -12,7 +15,20 @@
 /// The part with exceptions; the same functions of the header are in it, in another form.
 int count_what_is_thrown(gpumem_allocator *pool);
 
+static void where_it_would_throw_it_ends_the_process() {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        gpumem::pool().free(nullptr);
+        _exit(0);
+    }
+    int how = 0;
+    CHECK(waitpid(child, &how, 0) == child);
+    CHECK(WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT);
+}
+
 int main() {
+    where_it_would_throw_it_ends_the_process();
     gpumem::result<gpumem::pool> made = gpumem::pool::try_make(on_host(64 * mib));
     IS(ok, made.status());
     gpumem::pool pool = std::move(*made);
