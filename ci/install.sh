@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs libgpumem for programs in C and C++: libraries, header, a pkg-config file and a CMake package.
+# Installs libgpumem for programs in C and C++: libraries, headers, a pkg-config file and a CMake package.
 #
 #   ci/install.sh PREFIX        (DESTDIR is honoured)
 #
