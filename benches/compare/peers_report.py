@@ -168,7 +168,7 @@ def text(report, found):
         lines += ["Driver calls that take or give memory, first pass:", "", *by_program(report, "driver_calls", cell)]
     if has("capacity"):
         cell = lambda t, p: shown(t["capacity"].get(p) and t["capacity"][p] / t["live"], "{:.4f}")
-        lines += ["Smallest capacity that finishes, over peak live (pools take all of it at the start):", "", *by_program(report, "capacity", cell)]
+        lines += ["Smallest capacity that finishes, over peak live (pools take all of it at the start; -: more than 12 times live):", "", *by_program(report, "capacity", cell)]
     if "host" in report:
         body = [[name, f"{v['host_bytes'] / MIB:.1f}", f"{v['page_tables'] / MIB:.1f}", f"{v['peak_reserved'] / (1 << 30):.1f}",
                  "yes" if v["ok"] else f"no, {v['blocks']:.0f} blocks"] for name, v in report["host"].items() if "host_bytes" in v]
