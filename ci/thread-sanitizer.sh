@@ -10,6 +10,6 @@ if [[ ! -d $source_of_std ]]; then
     exit 0
 fi
 host=$(rustc +nightly -vV | sed -n 's/^host: //p')
-RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=thread" CARGO_TARGET_DIR=$target/tsan TSAN_OPTIONS=halt_on_error=1 \
+RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=thread --cfg tsan" CARGO_TARGET_DIR=$target/tsan TSAN_OPTIONS=halt_on_error=1 \
     cargo +nightly test -Zbuild-std --target "$host" -p pools --locked --test promises -- \
     threads:: misuse::of_threads snapshot::segments --show-output

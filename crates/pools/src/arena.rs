@@ -279,7 +279,7 @@ impl Arena {
         };
         // One block that is large enough, as other shards' bins know it.
         let whole = (0..shards.len()).filter(|at| *at != taker_at).filter_map(|at| {
-            let id = inners[at].bins().find(blocks, bytes);
+            let id = inners[at].bins().find(blocks, bytes, false);
             (id != NIL && may_have(id, &inners)).then_some((blocks.get(id).bytes(), at, id))
         });
         if let Some((has, at, id)) = whole.min() {

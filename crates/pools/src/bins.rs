@@ -132,9 +132,10 @@ impl Bins {
     }
 
     /// A block of at least `bytes`, still in its bin: of the smallest class that has one, the one with the lowest
-    /// address (of those that are looked at); else one at the end of memory that can grow.
+    /// address (of those that are looked at); else one at the end of memory that can grow. `is_thorough`: however long the
+    /// own class is, before there is none.
     #[inline]
-    pub(crate) fn find(&self, blocks: &Blocks, bytes: u64) -> BlockId {
+    pub(crate) fn find(&self, blocks: &Blocks, bytes: u64, is_thorough: bool) -> BlockId {
         let bin = bin_of(bytes);
         let (found, rest) = lowest(blocks, self.heads[bin], bytes);
         if found != NIL {
@@ -144,12 +145,12 @@ impl Bins {
         if above != NIL {
             return lowest(blocks, above, bytes).0;
         }
-        // Only the own bin may hold a fitting one, beyond those looked at.
-        self.find_last(blocks, rest, bytes)
+        self.find_last(blocks, if is_thorough { rest } else { NIL }, bytes)
     }
 
     #[cold]
     fn find_last(&self, blocks: &Blocks, mut id: BlockId, bytes: u64) -> BlockId {
+        // Only the own bin may hold a fitting one, beyond those looked at.
         while id != NIL {
             let block = blocks.get(id);
             if block.bytes() >= bytes {

@@ -16,6 +16,8 @@ pub(crate) struct Request {
     pub(crate) align: u64,
     /// Packed.
     pub(crate) tag: u64,
+    /// Memory is short: every free block is looked at.
+    pub(crate) is_thorough: bool,
 }
 
 impl Request {
@@ -26,7 +28,7 @@ impl Request {
     #[inline]
     pub(crate) fn usual(requested: u64, tag: u64) -> Self {
         // A request for nothing gets an address of its own, as from malloc.
-        Self { requested, bytes: requested.max(1).next_multiple_of(GRANULE), align: GRANULE, tag }
+        Self { requested, bytes: requested.max(1).next_multiple_of(GRANULE), align: GRANULE, tag, is_thorough: false }
     }
 
     #[inline]

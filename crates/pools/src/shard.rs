@@ -58,6 +58,8 @@ pub(crate) struct Shard {
     pub(crate) stream: u32,
     pub(crate) pool: u16,
     pub(crate) inner: Lock<Inner>,
+    /// Its stream was destroyed.
+    pub(crate) has_ended: AtomicBool,
 }
 
 /// What the lock of a shard protects.
@@ -132,7 +134,7 @@ impl Shard {
             last_component: 0,
             request_runs: VecDeque::with_capacity(REQUEST_RUNS),
         };
-        Self { number, stream, pool, inner: Lock::new(inner) }
+        Self { number, stream, pool, inner: Lock::new(inner), has_ended: AtomicBool::new(false) }
     }
 }
 
@@ -178,11 +180,11 @@ impl Inner {
     /// Hands out `bytes`, a multiple of the granule, aligned to `align`, a power of two of at least the granule. The
     /// block is `Moving`, is in the table of addresses, and its pad is 0.
     #[inline]
-    pub(crate) fn take(&mut self, tables: &Tables, bytes: u64, align: u64) -> Result<BlockId, Lack> {
+    pub(crate) fn take(&mut self, tables: &Tables, bytes: u64, align: u64, is_thorough: bool) -> Result<BlockId, Lack> {
         if align > GRANULE {
-            return self.take_aligned(tables, bytes, align);
+            return self.take_aligned(tables, bytes, align, is_thorough);
         }
-        let id = self.bins.find(&tables.blocks, bytes);
+        let id = self.bins.find(&tables.blocks, bytes, is_thorough);
         if id == NIL {
             return Err(Lack::Memory);
         }
@@ -213,10 +215,10 @@ impl Inner {
     }
 
     #[cold]
-    fn take_aligned(&mut self, tables: &Tables, bytes: u64, align: u64) -> Result<BlockId, Lack> {
+    fn take_aligned(&mut self, tables: &Tables, bytes: u64, align: u64, is_thorough: bool) -> Result<BlockId, Lack> {
         let reach = bytes.checked_add(align - GRANULE).ok_or(Lack::Memory)?;
-        let mut id = self.bins.find(&tables.blocks, reach);
-        if id == NIL {
+        let mut id = self.bins.find(&tables.blocks, reach, is_thorough);
+        if id == NIL && is_thorough {
             // One that happens to lie right.
             id = self.find_fitting(tables, bytes, align);
         }

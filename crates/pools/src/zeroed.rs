@@ -1,6 +1,6 @@
 //! Tables so large that only the parts in use may take memory: the system gives zeroed pages as they are touched.
 
-use std::alloc::{Layout, alloc_zeroed};
+use std::alloc::Layout;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
@@ -23,8 +23,6 @@ pub(crate) unsafe trait Zeroable: Default {}
 pub(crate) struct ZeroedTable<T> {
     start: NonNull<T>,
     len: usize,
-    /// What was allocated: more than the values take, so that they can be aligned in it.
-    memory: NonNull<u8>,
     layout: Layout,
 }
 
@@ -50,28 +48,73 @@ impl<T: Zeroable> ZeroedTable<T> {
     }
 
     fn exactly(len: usize) -> Option<Self> {
-        // Memory with a larger alignment than usual is zeroed by hand, which would touch all of it.
-        const USUAL_ALIGN: usize = 16;
-        let values = Layout::array::<T>(len).ok().filter(|layout| layout.size() > 0)?;
-        let slack = values.align().saturating_sub(USUAL_ALIGN);
-        let layout = Layout::from_size_align(values.size().checked_add(slack)?, USUAL_ALIGN).ok()?;
-        // SAFETY:
-        // - the layout's size isn't zero.
-        let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        let lead = memory.as_ptr().align_offset(values.align());
-        if lead > slack {
-            return None;
-        }
-        // SAFETY:
-        // - `lead` is at most `slack`, by which the allocation is longer than the values.
-        let start = unsafe { memory.add(lead) }.cast::<T>();
+        let layout = Layout::array::<T>(len).ok().filter(|layout| layout.size() > 0)?;
+        let start = memory::take(layout)?.cast::<T>();
         #[cfg(loom)]
         for at in 0..len {
             // SAFETY:
             // - there is room for `len` values from `start` on.
             unsafe { start.add(at).write(T::default()) };
         }
-        Some(Self { start, len, memory, layout })
+        Some(Self { start, len, layout })
+    }
+}
+
+/// Zeroed memory that is there only once it is touched.
+#[cfg(all(unix, not(miri), not(loom)))]
+mod memory {
+    use std::alloc::Layout;
+    use std::ptr::NonNull;
+
+    /// Addresses without a claim on memory: whatever the process's allocator does with what it is asked for, and where the
+    /// system counts every claim, this counts for what is touched.
+    pub(super) fn take(layout: Layout) -> Option<NonNull<u8>> {
+        // Mappings begin at pages.
+        if layout.align() > 4096 {
+            return None;
+        }
+        // SAFETY:
+        // - a new private mapping at addresses of the kernel's choice touches no memory of ours.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                layout.size(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED { None } else { NonNull::new(start.cast()) }
+    }
+
+    /// # Safety
+    /// The memory came from [`take`] with this layout, and nobody uses it any more.
+    pub(super) unsafe fn give_back(start: NonNull<u8>, layout: Layout) {
+        // SAFETY:
+        // - it is a whole mapping of ours that nobody uses any more (the caller's promise). Unmapping one can't fail.
+        let _ = unsafe { libc::munmap(start.as_ptr().cast(), layout.size()) };
+    }
+}
+
+/// The same from the process's allocator, for interpreters and checkers.
+#[cfg(not(all(unix, not(miri), not(loom))))]
+mod memory {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+
+    pub(super) fn take(layout: Layout) -> Option<NonNull<u8>> {
+        // SAFETY:
+        // - the layout's size isn't zero.
+        NonNull::new(unsafe { alloc_zeroed(layout) })
+    }
+
+    /// # Safety
+    /// The memory came from [`take`] with this layout, and nobody uses it any more.
+    pub(super) unsafe fn give_back(start: NonNull<u8>, layout: Layout) {
+        // SAFETY:
+        // - the caller's promise.
+        unsafe { dealloc(start.as_ptr(), layout) }
     }
 }
 
@@ -91,9 +134,9 @@ impl<T> Deref for ZeroedTable<T> {
 impl<T> Drop for ZeroedTable<T> {
     fn drop(&mut self) {
         // SAFETY:
-        // - the memory was allocated with this layout and nobody has references into it any more;
+        // - the memory was taken with this layout and nobody has references into it any more;
         // - the values need no dropping (`Zeroable`).
-        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) }
+        unsafe { memory::give_back(self.start.cast(), self.layout) }
     }
 }
 

@@ -32,7 +32,7 @@ impl World {
             size_change: 0,
             asked_for_sized: Cell::new(false),
             places: RefCell::default(),
-            text: CString::new("no such file").unwrap(),
+            text: CString::new("no such folder/file").unwrap(),
             allocator: ptr::null_mut(),
             device: ptr::null_mut(),
             graph: ptr::null_mut(),

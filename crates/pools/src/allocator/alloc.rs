@@ -145,7 +145,7 @@ impl Shared {
         if !inner.pending.is_empty() {
             self.arena.review_locked(shard, inner);
         }
-        inner.take(&self.arena.tables, request.bytes, request.align)
+        inner.take(&self.arena.tables, request.bytes, request.align, request.is_thorough)
     }
 
     /// Makes a block that was taken a live one.

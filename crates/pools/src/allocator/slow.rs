@@ -94,6 +94,7 @@ impl Shared {
             Ok(id) => return Ok(id),
             Err(refusal) => refusal,
         };
+        let request = &Request { is_thorough: true, ..*request };
         let mut callbacks = 0;
         loop {
             // Everything that is idle anywhere.

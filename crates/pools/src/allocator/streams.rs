@@ -8,6 +8,7 @@ use device::StreamId;
 
 use super::{Allocator, Shared};
 use crate::clocks::Notice;
+use crate::sync::Ordering;
 use crate::{Result, fork};
 
 impl Allocator {
@@ -69,6 +70,7 @@ impl Allocator {
         let number = shared.resolve(stream);
         let shards = shared.arena.shards(None);
         for shard in shards.iter().filter(|shard| shard.stream == number) {
+            shard.has_ended.store(true, Ordering::Relaxed);
             shared.arena.flush(Some(shard.number));
         }
         let is_waited_for = shards.iter().any(|shard| {
