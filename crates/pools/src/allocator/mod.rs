@@ -235,7 +235,9 @@ impl Shared {
                 Error::BadSetting { name: "initial_bytes", value: bytes, problem: "it is more than the hard budget" }
             }
             Refusal::Full(Some(error)) => Error::Device(error),
-            Refusal::Full(None) => Error::TooMany { what: "address", most: crate::page_map::ADDRESS_END },
+            Refusal::Full(None) => {
+                Error::BadSetting { name: "initial_bytes", value: bytes, problem: "it is more than the device has" }
+            }
             Refusal::Other(error) => error,
         })?;
         self.update_most_idle();
