@@ -10,7 +10,7 @@ use runtime::{Instance, OpenDevice};
 use crate::boundary::{boundary, versioned};
 use crate::config::{gpumem_config, resolve};
 use crate::devices::{device_ptr, gpumem_device};
-use crate::failure::{Failure, Result};
+use crate::failure::Failure;
 use crate::handles::{hand_out, handled};
 use crate::status::gpumem_status;
 use crate::tags::{gpumem_tag, gpumem_tag_values, tag_of};
@@ -58,16 +58,10 @@ impl AllocatorHandle {
 
 /// The default stream of every device.
 pub const GPUMEM_STREAM_DEFAULT: u64 = 0;
-/// For `gpumem_allocator_free` alone: the stream that the block was asked for on, and all that were recorded as using it.
+/// For `gpumem_allocator_free`: the stream that the block was asked for on, and all that were recorded as using it.
 pub const GPUMEM_STREAM_HOME: u64 = 0xffff_ffff_ffff_ffff;
-/// For synchronizing alone: the whole device.
+/// For synchronizing: the whole device.
 pub const GPUMEM_STREAM_ALL: u64 = 0xffff_ffff_ffff_ffff;
-
-/// One stream: not the number that stands for all of them, or for a block's own.
-#[inline(always)]
-pub(crate) fn one_stream(stream: u64, argument: &'static str) -> Result<StreamId> {
-    if stream == GPUMEM_STREAM_ALL { Err(Failure::NotOneStream { argument }) } else { Ok(StreamId(stream)) }
-}
 
 /// What is known about a live block. Begin with `GPUMEM_BLOCK_INFO_INIT`.
 #[derive(Clone, Copy, Debug)]
@@ -162,11 +156,7 @@ pub unsafe extern "C" fn gpumem_allocator_destroy(allocator: *mut gpumem_allocat
             return Err(Failure::DefaultStays);
         }
         match caller.take_back::<AllocatorHandle>(allocator, "allocator")? {
-            // A child of a fork gives up its copy; the trace is the parent's.
-            Some(handle) => match handle.instance().stop_trace() {
-                Err(runtime::Error::Pools(error)) if matches!(*error, pools::Error::Forked) => Ok(()),
-                stopped => Ok(stopped?),
-            },
+            Some(handle) => Ok(handle.instance().stop_trace()?),
             None => Ok(()),
         }
     })
@@ -202,7 +192,7 @@ pub unsafe extern "C" fn gpumem_allocator_alloc(
     boundary!(|caller| {
         let out = caller.pointer_out(block, "block")?;
         let allocator = caller.handle::<AllocatorHandle>(allocator, "allocator")?.allocator();
-        out.set(pointer(allocator.alloc(bytes, alignment, one_stream(stream, "stream")?)?));
+        out.set(pointer(allocator.alloc(bytes, alignment, StreamId(stream))?));
         Ok(())
     })
 }
@@ -241,7 +231,7 @@ pub unsafe extern "C" fn gpumem_allocator_alloc_tagged(
         if let Some(tag) = tag {
             pools::tag_push(tag);
         }
-        out.set(pointer(allocator.alloc(bytes, alignment, one_stream(stream, "stream")?)?));
+        out.set(pointer(allocator.alloc(bytes, alignment, StreamId(stream))?));
         Ok(())
     })
 }
@@ -276,7 +266,7 @@ pub unsafe extern "C" fn gpumem_allocator_record_use(
     boundary!(|caller| {
         let handle = caller.handle::<AllocatorHandle>(allocator, "allocator")?;
         let address = device_ptr(block);
-        handle.allocator().record_use(address, one_stream(stream, "stream")?)?;
+        handle.allocator().record_use(address, StreamId(stream))?;
         handle.trace(Operation::Use, address.0, stream);
         Ok(())
     })
@@ -292,7 +282,7 @@ pub unsafe extern "C" fn gpumem_allocator_use_done(
 ) -> gpumem_status {
     boundary!(|caller| {
         let allocator = caller.handle::<AllocatorHandle>(allocator, "allocator")?.allocator();
-        Ok(allocator.use_done(device_ptr(block), one_stream(stream, "stream")?)?)
+        Ok(allocator.use_done(device_ptr(block), StreamId(stream))?)
     })
 }
 

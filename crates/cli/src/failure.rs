@@ -105,7 +105,9 @@ impl From<memviz::Error> for Failure {
 impl From<replay::Error> for Failure {
     fn from(error: replay::Error) -> Self {
         match error {
-            replay::Error::Device { .. } => Self::internal(error.to_string()),
+            replay::Error::Device { .. } | replay::Error::Contents { .. } | replay::Error::Allocator { .. } => {
+                Self::internal(error.to_string())
+            }
             error => Self::input(error.to_string()),
         }
     }

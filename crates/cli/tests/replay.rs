@@ -186,6 +186,21 @@ fn the_allocator_itself_is_a_policy_with_settings_of_its_own() {
 }
 
 #[test]
+fn contents_are_checked_on_real_memory_and_what_does_not_fit_is_said() {
+    let folder = Folder::new();
+    folder.write("t.csv", TRACE);
+    let ran = folder.run("replay t.csv --contents");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.starts_with("t.csv: 5 blocks held their own bytes at "), "{ran:?}");
+    let ran = folder.run("replay t.csv --contents --scale 1000 --backing segments --hand-over all");
+    assert!(ran.code == 0 && ran.stdout.contains("sizes divided by 1000"), "{ran:?}");
+    let ran = folder.run("replay t.csv --contents --hard-budget 20M");
+    assert!(ran.code == 1 && ran.stderr.contains("row 1: out of memory"), "{ran:?}");
+    assert_eq!(folder.run("replay t.csv --scale 2").code, 2);
+    assert_eq!(folder.run("replay t.csv --contents --json -").code, 2);
+}
+
+#[test]
 fn the_log_shows_blocks_that_never_overlap_and_always_have_memory() {
     let folder = Folder::new();
     folder.write("t.csv", TRACE);

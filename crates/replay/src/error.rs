@@ -36,6 +36,26 @@ pub enum Error {
         /// Which, and why.
         what: String,
     },
+    /// A block held what it shouldn't: memory was handed out too early. A mistake of the allocator, and so of ours.
+    #[error("row {row}: byte {offset} of the block is {found:#04x} instead of {expected:#04x}")]
+    Contents {
+        /// Number of the row that freed the block, from 0.
+        row: u64,
+        /// The byte, counted from the block's beginning.
+        offset: u64,
+        /// What was written.
+        expected: u8,
+        /// What was found.
+        found: u8,
+    },
+    /// The allocator refused what it should not have.
+    #[error("row {row}: {what}")]
+    Allocator {
+        /// Number of the row, from 0.
+        row: u64,
+        /// What it says.
+        what: String,
+    },
     /// Somebody who watches the log could not take more.
     #[error("the log: {what}")]
     Log {

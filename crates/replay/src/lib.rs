@@ -43,6 +43,7 @@
 
 mod caching;
 mod capacity;
+mod contents;
 mod driver;
 mod error;
 mod fit;
@@ -56,6 +57,7 @@ mod rounding;
 mod settings;
 
 pub use capacity::min_capacity;
+pub use contents::{ContentOutcome, ContentSettings, check_contents};
 pub use driver::{replay, replay_observed};
 pub use error::{Error, Result};
 pub use log::{LogEntry, Observer};

@@ -60,6 +60,14 @@ pub(crate) struct ReplayArgs {
     /// what is left out costs nothing. The kinds are those of `driver_calls` in the JSON
     #[arg(long = "price", value_name = "KIND=NS[,NS[,NS]]", value_parser = parse_price)]
     pub(crate) prices: Vec<(DriverCall, Price)>,
+    /// Run it on real memory of the host instead, on policy gpumem, and check the contents of every block: at both ends and
+    /// every 64 KiB
+    #[arg(long, conflicts_with_all = ["min_capacity", "passes", "lag", "prices", "log", "html", "snapshot", "json", "reading"])]
+    pub(crate) contents: bool,
+    /// For --contents: divide all sizes by this, so that a large device's trace fits into the host's memory
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "contents",
+        value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub(crate) scale: u64,
     /// Which device of the trace, if it is about several
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,

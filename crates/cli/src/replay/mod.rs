@@ -1,6 +1,7 @@
 //! `gpumem replay`.
 
 mod args;
+mod contents;
 mod json;
 mod log;
 mod table;
@@ -53,6 +54,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let (trace, format) = read(args)?;
     let refused = |error: replay::Error| Failure::from(error).in_file(&args.trace);
     let program = Program::new(&trace, args.device).map_err(refused)?;
+    if args.contents {
+        return contents::run(args, &program);
+    }
     let settings = settings(args, &program);
     let outcome = run_once(args, &program, &settings)?;
     let min_capacity = match args.min_capacity {

@@ -6,7 +6,6 @@
 
 mod faults;
 mod guard;
-mod hazards;
 mod machine;
 mod misuse;
 mod policy;
