@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::block::{BlockId, Blocks, GRANULE, Kind, NIL, State};
-use crate::clocks::Clocks;
+use crate::clocks::{Clocks, Notice};
 use crate::lock::Guard;
 use crate::magazine::MagazineSet;
 use crate::page_map::PageMap;
@@ -243,6 +243,28 @@ impl Arena {
     /// Pending blocks that came back since this was last asked.
     pub(crate) fn take_settled(&self) -> Vec<(u64, u64, u32)> {
         std::mem::take(&mut *locked(&self.settled))
+    }
+
+    /// Before the host waits for the whole device, or right after: once it has, all work is over, that of users nobody told
+    /// us of too, so that what was freed before may go to any stream.
+    pub(crate) fn begin_synchronize_device(&self) -> Notice {
+        let mut frees = Vec::new();
+        self.for_each_shard(|shard| frees.push(shard.inner.lock().frees_so_far()));
+        let mut notice = self.clocks.begin_synchronize_device();
+        notice.frees = frees;
+        notice
+    }
+
+    /// What was announced has succeeded.
+    pub(crate) fn commit(&self, mut notice: Notice) {
+        let frees = std::mem::take(&mut notice.frees);
+        if self.clocks.commit(notice) {
+            for (number, frees) in (0..).zip(frees) {
+                if let Some(shard) = self.shard(number) {
+                    shard.inner.lock().note_over(frees);
+                }
+            }
+        }
     }
 
     /// Locks these shards, which are in the order of their numbers.

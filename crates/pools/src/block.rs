@@ -1,6 +1,6 @@
 //! What is known about each block: one cache line a block, in a table that only grows.
 //!
-//! All fields are atomics, read and written relaxed, so that the table is shared without unsafe code. Who may write
+//! All fields are atomics, nearly all read and written relaxed, so that the table is shared without unsafe code. Who may write
 //! them is a matter of the lock of the block's shard; the exceptions (`state` and the links between shards) are told at
 //! `Shard`.
 
@@ -153,8 +153,20 @@ macro_rules! fields {
 impl Block {
     fields! {
         address set_address: u64, bytes set_bytes: u64, freed_at set_freed_at: u64, tag set_tag: u64,
-        pad set_pad: u32, prev set_prev: u32, next set_next: u32,
+        pad set_pad: u32, next set_next: u32,
         link_prev set_link_prev: u32, link_next set_link_next: u32, shard set_shard: u32, stream set_stream: u32
+    }
+
+    /// The left neighbour. Acquire: pairs with the release in `set_prev`, since the link may lead to a block of another shard,
+    /// whose lock isn't held: that it is of that shard has to be seen too.
+    #[inline]
+    pub(crate) fn prev(&self) -> u32 {
+        self.prev.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn set_prev(&self, value: u32) {
+        self.prev.store(value, Ordering::Release);
     }
 
     #[inline]

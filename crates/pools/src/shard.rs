@@ -11,7 +11,8 @@
 //! - `state`, by compare-exchange, of blocks that are handed out: of several threads that free a block, one succeeds;
 //! - links across a boundary between shards. If P belongs to T and its right neighbour X to S, T writes `X.prev` when it
 //!   splits or joins P. S reads `X.prev` to see whether it can join to the left: whatever it reads is a block of T, or was
-//!   one until a moment ago, and not one of S, since only S under its own lock makes blocks of S. X itself stays where it is as
+//!   one until a moment ago, and not one of S, since only S under its own lock makes blocks of S; release and acquire of the link
+//!   make it seen as such. X itself stays where it is as
 //!   long as T's blocks are to its left: S joins to the right and splits to the right, and joins X to the left only if that
 //!   neighbour is S's own.
 
@@ -58,8 +59,6 @@ pub(crate) struct Shard {
     pub(crate) stream: u32,
     pub(crate) pool: u16,
     pub(crate) inner: Lock<Inner>,
-    /// Its stream was destroyed.
-    pub(crate) has_ended: AtomicBool,
 }
 
 /// What the lock of a shard protects.
@@ -77,12 +76,16 @@ pub(crate) struct Inner {
     pub(crate) free_bytes: u64,
     pub(crate) pending_bytes: u64,
     pub(crate) account: Account,
-    /// Requests so far.
+    /// Requests and synchronizations of the device so far.
     requests: u64,
-    /// The stream's own component at the last one.
+    /// The number of the last request.
+    last_request: u64,
+    /// The stream's own component at the last request; 0 if the device was synchronized since.
     last_component: u64,
-    /// From which request on the stream's own component had which value.
+    /// Up to which request the stream's own component had which value, before the last one.
     request_runs: VecDeque<(u64, u64)>,
+    /// What was freed before this is over, whoever used it.
+    over: u64,
 }
 
 /// Tables that all shards share.
@@ -114,8 +117,9 @@ pub(crate) enum Lack {
 }
 
 impl Shard {
-    /// Host memory of one, roughly: its bins and figures are most of it.
-    pub(crate) const HOST_BYTES: usize = size_of::<Self>() + Bins::HOST_BYTES + Account::HOST_BYTES + SPARE * 4;
+    /// Host memory of one, roughly: its requests, bins and figures are most of it.
+    pub(crate) const HOST_BYTES: usize =
+        size_of::<Self>() + Bins::HOST_BYTES + Account::HOST_BYTES + SPARE * 4 + REQUEST_RUNS * 16;
 
     /// `clocks`: of a shard whose blocks may leave it as soon as their free is covered.
     pub(crate) fn new(number: u32, stream: u32, pool: u16, clocks: Option<Clocks>) -> Self {
@@ -131,10 +135,12 @@ impl Shard {
             pending_bytes: 0,
             account: Account::default(),
             requests: 0,
+            last_request: 0,
             last_component: 0,
             request_runs: VecDeque::with_capacity(REQUEST_RUNS),
+            over: 0,
         };
-        Self { number, stream, pool, inner: Lock::new(inner), has_ended: AtomicBool::new(false) }
+        Self { number, stream, pool, inner: Lock::new(inner) }
     }
 }
 
@@ -145,7 +151,7 @@ impl Inner {
 
     /// Whether nothing was ever handed out from here, so that its free memory is nobody's yet.
     pub(crate) fn is_unused(&self) -> bool {
-        self.account.allocs == 0 && self.requests == 0 && self.pending.is_empty()
+        self.account.allocs == 0 && self.last_request == 0 && self.pending.is_empty()
     }
 
     /// Notes that the stream makes a request, `component` being its own component now.
@@ -153,12 +159,33 @@ impl Inner {
     pub(crate) fn note_request(&mut self, component: u64) {
         self.requests += 1;
         if self.last_component != component {
+            self.end_run();
             self.last_component = component;
-            if self.request_runs.len() == REQUEST_RUNS {
-                self.request_runs.pop_front();
-            }
-            self.request_runs.push_back((self.requests, component));
         }
+        self.last_request = self.requests;
+    }
+
+    fn end_run(&mut self) {
+        if self.last_component == 0 {
+            return;
+        }
+        if self.request_runs.len() == REQUEST_RUNS {
+            self.request_runs.pop_front();
+        }
+        self.request_runs.push_back((self.last_request, self.last_component));
+    }
+
+    /// What all frees so far lie before and all later ones don't.
+    pub(crate) fn frees_so_far(&mut self) -> u64 {
+        self.end_run();
+        self.last_component = 0;
+        self.requests += 1;
+        self.requests
+    }
+
+    /// Everything that was freed by then is over, whoever used it.
+    pub(crate) fn note_over(&mut self, frees: u64) {
+        self.over = self.over.max(frees);
     }
 
     /// Up to which component of the stream's clock another stream has to be ordered behind it before it may have a block
@@ -168,13 +195,16 @@ impl Inner {
         if self.clocks.is_some() {
             return Some(freed_at);
         }
-        let request = freed_at + 1;
-        if request > self.requests {
-            return None;
+        if freed_at < self.over {
+            // Which everybody is behind.
+            return Some(0);
         }
-        let run = self.request_runs.partition_point(|(first, _)| *first <= request);
-        // Before the oldest run that is remembered: that one is later, which is safe.
-        self.request_runs.get(run.saturating_sub(1)).map(|(_, component)| *component)
+        // The first request after it, or of those that are remembered, which are later: that is safe.
+        let run = self.request_runs.partition_point(|(last, _)| *last <= freed_at);
+        match self.request_runs.get(run) {
+            Some((_, component)) => Some(*component),
+            None => (self.last_component != 0 && self.last_request > freed_at).then_some(self.last_component),
+        }
     }
 
     /// Hands out `bytes`, a multiple of the granule, aligned to `align`, a power of two of at least the granule. The

@@ -421,8 +421,7 @@ impl Supply {
                 Some(LeftOver::Plain { .. } | LeftOver::Mapped { .. }) => {
                     // A shard of the same pool takes it, once whatever is queued now is over. If even that fails the
                     // bytes stay held and unused.
-                    let streams = arena.clocks.streams().into_iter();
-                    let waits = streams.map(|stream| (stream, arena.clocks.current(stream))).collect();
+                    let waits = arena.clocks.unseen().collect();
                     let (base, bytes) = (piece.base, piece.bytes);
                     let back = heir(piece.pool).and_then(|shard| {
                         arena.publish(&shard, base, bytes, piece.source, waits)?;

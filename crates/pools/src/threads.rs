@@ -11,7 +11,6 @@ use crate::fork;
 use crate::lock::OwnerKey;
 use crate::magazine::MagazineSet;
 use crate::pool::COMMON;
-use crate::sync::Ordering;
 
 /// A set and what it is found by.
 struct Entry {
@@ -89,10 +88,12 @@ impl Local {
             if entry.allocator != asker.allocator {
                 return !entry.arena.is_closed();
             }
-            if entry.set.shard.has_ended.load(Ordering::Relaxed) {
-                return false;
+            if entry.generation != generation {
+                if asker.arena.clocks.known(entry.id) != Some(entry.set.shard.stream) {
+                    return false;
+                }
+                entry.generation = generation;
             }
-            entry.generation = generation;
             true
         });
         let known = |entry: &Entry| entry.allocator == asker.allocator && entry.set.shard.stream == stream;

@@ -22,7 +22,7 @@ impl Allocator {
     /// Drops a block; of one with several references, one of them. Its memory goes to other requests once all work that may
     /// use it is over: with `None`, what its home stream and all recorded users have queued so far; with a stream, what
     /// that stream has queued so far (and recorded users), as `cudaFreeAsync` does. Any thread may call it. Makes no
-    /// driver call, takes no host memory.
+    /// driver call. Takes host memory only to remember a block that has to wait for other streams.
     ///
     /// # Errors
     /// [`Error::ForeignPointer`], [`Error::InteriorPointer`], [`Error::DoubleFree`], [`Error::Forked`]; with guards

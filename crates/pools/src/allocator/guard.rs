@@ -188,9 +188,9 @@ impl Shared {
 
     /// All live blocks' zones, and all poison.
     pub(super) fn check_all_guards(&self) -> Result<()> {
-        let notice = self.arena.clocks.begin_synchronize_device();
+        let notice = self.arena.begin_synchronize_device();
         self.supply.device.synchronize()?;
-        self.arena.clocks.commit(notice);
+        self.arena.commit(notice);
         for id in 1..self.arena.tables.blocks.end() {
             self.check_live(id)?;
         }

@@ -115,13 +115,10 @@ impl Shared {
     }
 
     /// Waits for the device.
-    fn see_all_finish(&self) -> Result<()> {
-        for shard in self.arena.shards(None) {
-            shard.inner.lock().note_request(self.arena.clocks.current(shard.stream));
-        }
-        let notice = self.arena.clocks.begin_synchronize_device();
+    pub(super) fn see_all_finish(&self) -> Result<()> {
+        let notice = self.arena.begin_synchronize_device();
         self.supply.device.synchronize()?;
-        self.arena.clocks.commit(notice);
+        self.arena.commit(notice);
         for shard in self.arena.shards(None) {
             self.arena.review(&shard);
         }

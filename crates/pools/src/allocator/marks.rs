@@ -11,16 +11,14 @@ use device::{Device, EventId, StreamId};
 use hashbrown::HashMap;
 
 use crate::arena::locked;
-use crate::clocks::Clocks;
-
-/// Keys of our own events among the program's, which are addresses or small numbers.
-const KEYS: u64 = 0xffff_0000_0000_0000;
+use crate::clocks::{Clocks, Notice};
 
 /// An event of ours that was recorded and not seen to happen yet.
 #[derive(Debug)]
 struct Mark {
     event: EventId,
-    key: u64,
+    /// What is known once it has happened. The clocks know nothing of our events, whose numbers may be the program's too.
+    notice: Notice,
     stream: u32,
 }
 
@@ -28,8 +26,7 @@ struct Mark {
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     open: Mutex<Vec<Mark>>,
-    idle: Mutex<Vec<(EventId, u64)>>,
-    next_key: AtomicU64,
+    idle: Mutex<Vec<EventId>>,
     names: Mutex<HashMap<u32, StreamId>>,
     pub(super) recorded: AtomicU64,
 }
@@ -62,42 +59,43 @@ impl Marks {
     /// Marks where a stream is now, unless it has an open mark. What the device refuses is left for another time: only
     /// memory is lost by it.
     pub(super) fn record(&self, device: &dyn Device, clocks: &Clocks, stream: u32) {
-        if locked(&self.open).iter().any(|mark| mark.stream == stream) {
-            return;
+        if !locked(&self.open).iter().any(|mark| mark.stream == stream) {
+            self.record_another(device, clocks, stream);
         }
+    }
+
+    /// The same of a stream that has an open mark too, which stands for less.
+    pub(super) fn record_another(&self, device: &dyn Device, clocks: &Clocks, stream: u32) {
         let Some(name) = self.known_name(stream) else { return };
         let idle = locked(&self.idle).pop();
-        let (event, key) = match idle {
+        let event = match idle {
             Some(idle) => idle,
             None => match device.create_event() {
-                Ok(event) => (event, KEYS + self.next_key.fetch_add(1, Ordering::Relaxed)),
+                Ok(event) => event,
                 Err(_) => return,
             },
         };
-        let notice = clocks.begin_record(key, stream);
+        // Nobody else knows the event: that it has happened says the same as a synchronization that began here.
+        let notice = clocks.begin_synchronize(stream);
         if device.record_event(event, name).is_ok() {
-            clocks.commit(notice);
             self.recorded.fetch_add(1, Ordering::Relaxed);
-            locked(&self.open).push(Mark { event, key, stream });
+            locked(&self.open).push(Mark { event, notice, stream });
         } else {
-            drop(notice);
-            locked(&self.idle).push((event, key));
+            locked(&self.idle).push(event);
         }
     }
 
     /// Asks which marks have happened.
     pub(super) fn poll(&self, device: &dyn Device, clocks: &Clocks) {
-        let mut open = std::mem::take(&mut *locked(&self.open));
-        open.retain(|mark| {
-            let notice = clocks.begin_event_synchronize(mark.key);
-            let happened = matches!(device.query_event(mark.event), Ok(true));
-            if happened {
-                clocks.commit(notice);
-                locked(&self.idle).push((mark.event, mark.key));
+        let open = std::mem::take(&mut *locked(&self.open));
+        for mark in open {
+            if matches!(device.query_event(mark.event), Ok(true)) {
+                clocks.commit(mark.notice);
+                locked(&self.idle).push(mark.event);
+            } else {
+                locked(&self.open).push(mark);
             }
-            !happened
-        });
-        locked(&self.open).append(&mut open);
+        }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -107,7 +105,7 @@ impl Marks {
     pub(super) fn close(&self, device: &dyn Device) {
         let open = std::mem::take(&mut *locked(&self.open));
         let idle = std::mem::take(&mut *locked(&self.idle));
-        for event in open.iter().map(|mark| mark.event).chain(idle.iter().map(|(event, _)| *event)) {
+        for event in open.into_iter().map(|mark| mark.event).chain(idle) {
             // The device may be gone already; then its events are too.
             let _ = device.destroy_event(event);
         }

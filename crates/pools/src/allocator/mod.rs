@@ -178,7 +178,9 @@ impl Allocator {
     /// Who is asked for bytes after the callback: something that can move blocks elsewhere. `None`: nobody.
     pub fn set_reclaim(&self, reclaim: Option<Arc<dyn Reclaim>>) {
         if self.0.check_process().is_ok() {
-            *locked(&self.0.reclaim) = reclaim;
+            // As above.
+            let earlier = std::mem::replace(&mut *locked(&self.0.reclaim), reclaim);
+            drop(earlier);
         }
     }
 
@@ -189,9 +191,12 @@ impl Allocator {
             return;
         }
         let is_none = sink.is_none();
-        *self.0.sink.write().unwrap_or_else(std::sync::PoisonError::into_inner) = sink;
+        let earlier =
+            std::mem::replace(&mut *self.0.sink.write().unwrap_or_else(std::sync::PoisonError::into_inner), sink);
         self.0.arena.is_watched.store(!is_none, Ordering::Relaxed);
         self.0.is_plain.store(is_none && self.0.plain_by_settings(), Ordering::Relaxed);
+        // It may call back.
+        drop(earlier);
     }
 }
 
@@ -230,7 +235,9 @@ impl Shared {
                 Error::BadSetting { name: "initial_bytes", value: bytes, problem: "it is more than the hard budget" }
             }
             Refusal::Full(Some(error)) => Error::Device(error),
-            Refusal::Full(None) => Error::TooMany { what: "address", most: crate::page_map::ADDRESS_END },
+            Refusal::Full(None) => {
+                Error::BadSetting { name: "initial_bytes", value: bytes, problem: "it is more than the device has" }
+            }
             Refusal::Other(error) => error,
         })?;
         self.update_most_idle();

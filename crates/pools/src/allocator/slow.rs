@@ -329,15 +329,7 @@ impl Shared {
             return Ok(None);
         }
         count(&self.counts.host_waits);
-        for other in self.arena.shards(None) {
-            other.inner.lock().note_request(self.arena.clocks.current(other.stream));
-        }
-        let notice = self.arena.clocks.begin_synchronize_device();
-        self.supply.device.synchronize()?;
-        self.arena.clocks.commit(notice);
-        for other in self.arena.shards(None) {
-            self.arena.review(&other);
-        }
+        self.see_all_finish()?;
         if let Some(id) = self.search(shard, request)? {
             return Ok(Some(id));
         }

@@ -8,7 +8,6 @@ use device::StreamId;
 
 use super::{Allocator, Shared};
 use crate::clocks::Notice;
-use crate::sync::Ordering;
 use crate::{Result, fork};
 
 impl Allocator {
@@ -67,10 +66,9 @@ impl Allocator {
     /// As [`stream_wait`](Self::stream_wait).
     pub fn stream_destroyed(&self, stream: StreamId) -> Result<()> {
         let shared = self.told()?;
-        let number = shared.resolve(stream);
+        let Some(number) = shared.arena.clocks.known(stream) else { return Ok(()) };
         let shards = shared.arena.shards(None);
         for shard in shards.iter().filter(|shard| shard.stream == number) {
-            shard.has_ended.store(true, Ordering::Relaxed);
             shared.arena.flush(Some(shard.number));
         }
         let is_waited_for = shards.iter().any(|shard| {
@@ -79,7 +77,7 @@ impl Allocator {
                 || inner.pending.iter().any(|pending| pending.waits.iter().any(|(of, _)| *of == number))
         });
         if is_waited_for {
-            shared.marks.record(&*shared.supply.device, &shared.arena.clocks, number);
+            shared.marks.record_another(&*shared.supply.device, &shared.arena.clocks, number);
         }
         shared.arena.clocks.stream_destroyed(stream);
         shared.marks.forget_name(number);
@@ -92,14 +90,10 @@ impl Allocator {
     /// As [`stream_wait`](Self::stream_wait).
     pub fn synchronized(&self, stream: Option<StreamId>) -> Result<()> {
         let shared = self.told()?;
-        if stream.is_none() {
-            // All work of the device is over, that of unrecorded users too: what was freed before may leave its home stream
-            // as if that had made a request since.
-            shared.arena.for_each_shard(|shard| {
-                shard.inner.lock().note_request(shared.arena.clocks.current(shard.stream));
-            });
+        match stream {
+            Some(stream) => shared.arena.clocks.synchronized(shared.resolve(stream)),
+            None => shared.arena.commit(shared.arena.begin_synchronize_device()),
         }
-        shared.arena.clocks.synchronized(stream.map(|stream| shared.resolve(stream)));
         Ok(())
     }
 
@@ -156,7 +150,7 @@ impl Allocator {
         let shared = self.told()?;
         Ok(match stream {
             Some(stream) => shared.arena.clocks.begin_synchronize(shared.resolve(stream)),
-            None => shared.arena.clocks.begin_synchronize_device(),
+            None => shared.arena.begin_synchronize_device(),
         })
     }
 
@@ -165,7 +159,7 @@ impl Allocator {
     /// # Errors
     /// As [`stream_wait`](Self::stream_wait).
     pub fn commit(&self, notice: Notice) -> Result<()> {
-        self.told()?.arena.clocks.commit(notice);
+        self.told()?.arena.commit(notice);
         Ok(())
     }
 

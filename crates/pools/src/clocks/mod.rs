@@ -182,6 +182,11 @@ impl Clocks {
         number
     }
 
+    /// The number of a stream, if it is known.
+    pub(crate) fn known(&self, id: StreamId) -> Option<u32> {
+        self.shared.names.read().unwrap_or_else(PoisonError::into_inner).get(&id).copied()
+    }
+
     /// Rises whenever a name is forgotten.
     pub(crate) fn generation(&self) -> u64 {
         // Acquire: pairs with the release in `stream_destroyed`.
@@ -199,9 +204,13 @@ impl Clocks {
         Some(number)
     }
 
-    /// The numbers of all streams that aren't destroyed, in no order.
-    pub(crate) fn streams(&self) -> Vec<u32> {
-        self.shared.state().streams.keys().copied().collect()
+    /// Of all streams there ever were, also those that are gone, up to which component something may not be over.
+    pub(crate) fn unseen(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let table = &self.shared.table;
+        let rows = (0..table.count()).filter_map(|stream| table.get(stream).map(|row| (stream, row)));
+        rows.map(|(stream, row)| (stream, row.current(), row.seen()))
+            .filter(|(_, current, seen)| current > seen)
+            .map(|(stream, current, _)| (stream, current))
     }
 
     /// The component that a use or a free happening now gets, from 1 up.
@@ -259,7 +268,7 @@ impl Clocks {
     }
 
     fn notice(&self, what: What) -> Notice {
-        Notice { shared: Arc::clone(&self.shared), what }
+        Notice { shared: Arc::clone(&self.shared), what, frees: Vec::new() }
     }
 
     /// A record of `event` on `stream` is about to be made.
@@ -316,10 +325,10 @@ impl Clocks {
         self.notice(taken.map_or(What::Nothing, |clock| What::Join { by, clock }))
     }
 
-    /// The announced call has succeeded. A notice of other clocks counts as dropped.
-    pub(crate) fn commit(&self, mut notice: Notice) {
+    /// The announced call has succeeded. A notice of other clocks counts as dropped: false.
+    pub(crate) fn commit(&self, mut notice: Notice) -> bool {
         if !Arc::ptr_eq(&self.shared, &notice.shared) {
-            return;
+            return false;
         }
         let shared = &*self.shared;
         match std::mem::replace(&mut notice.what, What::Nothing) {
@@ -342,6 +351,7 @@ impl Clocks {
             What::See(clock) => shared.see(clock.entries()),
             What::SeeAll(entries) => shared.see(entries.into_iter()),
         }
+        true
     }
 
     /// `event` was recorded on `stream`. For this and the next four: to be said right after the driver call, with nobody
@@ -360,12 +370,15 @@ impl Clocks {
         self.commit(self.begin_event_synchronize(event));
     }
 
-    /// The host has seen a stream, or the whole device, finish.
-    pub(crate) fn synchronized(&self, stream: Option<u32>) {
-        self.commit(match stream {
-            Some(stream) => self.begin_synchronize(stream),
-            None => self.begin_synchronize_device(),
-        });
+    /// The host has seen a stream finish.
+    pub(crate) fn synchronized(&self, stream: u32) {
+        self.commit(self.begin_synchronize(stream));
+    }
+
+    /// The host has seen the whole device finish.
+    #[cfg(test)]
+    pub(crate) fn device_synchronized(&self) {
+        self.commit(self.begin_synchronize_device());
     }
 
     /// `by` is ordered behind `of`.

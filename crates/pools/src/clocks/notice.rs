@@ -12,6 +12,8 @@ use super::clock::{Entry, Stamp};
 pub struct Notice {
     pub(super) shared: Arc<Shared>,
     pub(super) what: What,
+    /// Of a synchronization of the device: which frees came before it, as each shard counts.
+    pub(crate) frees: Vec<u64>,
 }
 
 /// What is credited at the commit.

@@ -94,7 +94,7 @@ fn a_device_synchronize_covers_streams_that_are_gone() {
     let (clocks, [a, b]) = clocks();
     let used = clocks.current(a);
     clocks.stream_destroyed(StreamId(0));
-    clocks.synchronized(None);
+    clocks.device_synchronized();
     assert!(clocks.covers(b, a, used));
     assert!(clocks.covers(b, a, clocks.current(a)), "a free after the stream's end frees what was queued before it");
 }
@@ -252,7 +252,7 @@ fn a_view_holds_what_was_known_and_sees_what_the_host_sees() {
     clocks.event_wait(E, b);
     assert!(!view.covers(a, 1) && clocks.view(b).covers(a, 1));
     assert!(clocks.knowledge(b) > view.knowledge());
-    clocks.synchronized(Some(c));
+    clocks.synchronized(c);
     assert!(view.covers(c, 1));
 }
 
@@ -285,8 +285,8 @@ fn streams_beyond_the_bound_are_never_covered() {
     clocks.stream_wait(beyond, a);
     clocks.event_record(E, beyond);
     clocks.event_wait(E, a);
-    clocks.synchronized(Some(beyond));
-    clocks.synchronized(None);
+    clocks.synchronized(beyond);
+    clocks.device_synchronized();
     clocks.work_queued(beyond);
     for component in [0, 1, clocks.current(beyond), clocks.use_component(beyond)] {
         assert!(!clocks.covers(a, beyond, component.max(1)) && !clocks.covers(beyond, beyond, component));
@@ -315,7 +315,7 @@ fn many_short_lived_streams_and_events_keep_memory_bounded() {
     assert_eq!((figures.streams, figures.live_streams), (200_001, 1));
     assert!(figures.entries <= 64 && figures.events <= 128, "{figures:?}");
     assert!(figures.dropped_entries > 0 && figures.dropped_events > 0);
-    clocks.synchronized(None);
+    clocks.device_synchronized();
     assert!(clocks.seen(1, 1), "a device-wide wait brings back what was forgotten");
 }
 
@@ -325,7 +325,7 @@ fn what_the_host_has_seen_leaves_the_clocks() {
     for id in 1..1_000 {
         let short = clocks.resolve(StreamId(id));
         clocks.stream_wait(short, main);
-        clocks.synchronized(Some(main));
+        clocks.synchronized(main);
         clocks.stream_destroyed(StreamId(id));
     }
     assert!(clocks.figures().entries <= 1 && clocks.figures().dropped_entries == 0);

@@ -6,6 +6,7 @@
 
 mod faults;
 mod guard;
+mod hazards;
 mod machine;
 mod misuse;
 mod policy;
