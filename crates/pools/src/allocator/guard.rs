@@ -164,11 +164,13 @@ impl Shared {
     pub(super) fn guard_free(&self, id: BlockId, home: u32, waits: &Waits) -> Result<()> {
         let block = self.arena.tables.blocks.get(id);
         for stream in std::iter::once(home).chain(waits.iter().map(|(stream, _)| *stream)) {
-            if let Some(name) = self.marks.known_name(stream) {
+            let finished = self.marks.with_name(stream, |name| {
                 let notice = self.arena.clocks.begin_synchronize(stream);
                 self.supply.device.synchronize_stream(name)?;
                 self.arena.clocks.commit(notice);
-            }
+                Ok::<(), Error>(())
+            });
+            finished.transpose()?;
         }
         let finding = self.check_zone(id);
         let (address, bytes) = (block.address(), block.bytes());

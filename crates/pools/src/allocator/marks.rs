@@ -28,7 +28,24 @@ pub(super) struct Marks {
     open: Mutex<Vec<Mark>>,
     idle: Mutex<Vec<EventId>>,
     names: Mutex<HashMap<u32, StreamId>>,
+    /// Streams that calls of ours name at this moment.
+    named: Mutex<Vec<u32>>,
     pub(super) recorded: AtomicU64,
+}
+
+/// While it lives, a call names a stream.
+struct Named<'a> {
+    named: &'a Mutex<Vec<u32>>,
+    stream: u32,
+}
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        let mut named = locked(self.named);
+        if let Some(at) = named.iter().position(|stream| *stream == self.stream) {
+            named.swap_remove(at);
+        }
+    }
 }
 
 impl Marks {
@@ -42,9 +59,14 @@ impl Marks {
         locked(&self.names).get(&stream).copied().unwrap_or(StreamId::DEFAULT)
     }
 
-    /// What a stream is called, if it is known.
-    pub(super) fn known_name(&self, stream: u32) -> Option<StreamId> {
-        locked(&self.names).get(&stream).copied()
+    /// Makes a call that names a stream, if its name is known: the stream isn't destroyed before it has returned.
+    pub(super) fn with_name<R>(&self, stream: u32, call: impl FnOnce(StreamId) -> R) -> Option<R> {
+        let names = locked(&self.names);
+        let name = names.get(&stream).copied()?;
+        locked(&self.named).push(stream);
+        drop(names);
+        let _named = Named { named: &self.named, stream };
+        Some(call(name))
     }
 
     /// All known names.
@@ -52,8 +74,12 @@ impl Marks {
         locked(&self.names).iter().map(|(stream, id)| (*stream, *id)).collect()
     }
 
+    /// Returns once no call of ours names the stream any more: its name may be another one's from then on.
     pub(super) fn forget_name(&self, stream: u32) {
         locked(&self.names).remove(&stream);
+        while locked(&self.named).contains(&stream) {
+            std::thread::yield_now();
+        }
     }
 
     /// Marks where a stream is now, unless it has an open mark. What the device refuses is left for another time: only
@@ -66,23 +92,24 @@ impl Marks {
 
     /// The same of a stream that has an open mark too, which stands for less.
     pub(super) fn record_another(&self, device: &dyn Device, clocks: &Clocks, stream: u32) {
-        let Some(name) = self.known_name(stream) else { return };
-        let idle = locked(&self.idle).pop();
-        let event = match idle {
-            Some(idle) => idle,
-            None => match device.create_event() {
-                Ok(event) => event,
-                Err(_) => return,
-            },
-        };
-        // Nobody else knows the event: that it has happened says the same as a synchronization that began here.
-        let notice = clocks.begin_synchronize(stream);
-        if device.record_event(event, name).is_ok() {
-            self.recorded.fetch_add(1, Ordering::Relaxed);
-            locked(&self.open).push(Mark { event, notice, stream });
-        } else {
-            locked(&self.idle).push(event);
-        }
+        self.with_name(stream, |name| {
+            let idle = locked(&self.idle).pop();
+            let event = match idle {
+                Some(idle) => idle,
+                None => match device.create_event() {
+                    Ok(event) => event,
+                    Err(_) => return,
+                },
+            };
+            // Nobody else knows the event: that it has happened says the same as a synchronization that began here.
+            let notice = clocks.begin_synchronize(stream);
+            if device.record_event(event, name).is_ok() {
+                self.recorded.fetch_add(1, Ordering::Relaxed);
+                locked(&self.open).push(Mark { event, notice, stream });
+            } else {
+                locked(&self.idle).push(event);
+            }
+        });
     }
 
     /// Asks which marks have happened.

@@ -281,16 +281,17 @@ impl Shared {
         others.dedup();
         let mut waits = false;
         for other in others {
-            let Some(name) = self.marks.known_name(other).filter(|name| *name != stream) else { continue };
-            let notice = self.arena.clocks.begin_stream_wait(other, shard.stream);
-            match self.supply.device.order_streams(name, stream) {
-                Ok(()) => {
+            // Streams that are gone have no name; what they leave waits for a synchronization.
+            self.marks.with_name(other, |name| {
+                if name == stream {
+                    return;
+                }
+                let notice = self.arena.clocks.begin_stream_wait(other, shard.stream);
+                if self.supply.device.order_streams(name, stream).is_ok() {
                     self.arena.clocks.commit(notice);
                     waits = true;
                 }
-                // A stream that is gone; what it leaves waits for a synchronization.
-                Err(_) => drop(notice),
-            }
+            });
         }
         Ok(waits)
     }

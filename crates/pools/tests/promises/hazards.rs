@@ -1,10 +1,14 @@
 //! Moments at which a block that somebody may still use could be taken for a free one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use device::{Device, DriverCall, Fault, FaultKind, FaultPlan, SimDevice, SimOptions, StreamId, Touch, When};
+use device::{
+    Device, DeviceInfo, DevicePtr, DriverCall, EventId, Fault, FaultKind, FaultPlan, MemoryState, Place, SimDevice,
+    SimOptions, StreamId, Touch, When,
+};
 use pools::{Allocator, Backing, Error, Reclaim, Reclaimed, Settings};
 
 use crate::program::MIB;
@@ -110,6 +114,71 @@ fn a_stream_that_ends_is_marked_though_an_earlier_mark_has_not_happened_yet() {
     device.finish_all();
     pools.alloc(2 * MIB, 0, home).unwrap();
     pools.check().unwrap();
+}
+
+/// A stream's handle may be another's as soon as it was said to go: no call of ours may still be on its way to it.
+#[test]
+fn the_end_of_a_stream_waits_for_calls_of_ours_that_name_it() {
+    let (device, pools) = on(|settings| (settings.stream_waits, settings.host_waits) = (false, false));
+    let (home, user) = (device.create_stream().unwrap(), device.create_stream().unwrap());
+    let slow = Arc::new(Slow { device, entered: AtomicBool::new(false), may_go: AtomicBool::new(false) });
+    let mut settings = pools.settings().clone();
+    settings.backing = Backing::Segments;
+    let pools = Allocator::new(slow.clone(), settings).unwrap();
+    let block = pools.alloc(4 * MIB, 0, home).unwrap();
+    pools.record_use(block, user).unwrap();
+    pools.free(block, None).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| pools.alloc(4 * MIB, 0, home));
+        while !slow.entered.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let ended = scope.spawn(|| pools.stream_destroyed(user));
+        // Its own mark comes first; that one may be held up, too.
+        std::thread::sleep(Duration::from_millis(100));
+        let has_ended = ended.is_finished();
+        slow.may_go.store(true, Ordering::SeqCst);
+        ended.join().unwrap().unwrap();
+        assert!(!has_ended, "the stream was being named");
+    });
+    pools.check().unwrap();
+}
+
+/// A device whose first record of an event takes until it is told.
+#[derive(Debug)]
+struct Slow {
+    device: Arc<SimDevice>,
+    entered: AtomicBool,
+    may_go: AtomicBool,
+}
+
+#[rustfmt::skip]
+impl Device for Slow {
+    fn record_event(&self, event: EventId, stream: StreamId) -> device::Result<()> {
+        if !self.entered.swap(true, Ordering::SeqCst) {
+            while !self.may_go.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        }
+        self.device.record_event(event, stream)
+    }
+    fn info(&self) -> &DeviceInfo { self.device.info() }
+    fn memory(&self) -> device::Result<MemoryState> { self.device.memory() }
+    fn alloc(&self, bytes: u64) -> device::Result<DevicePtr> { self.device.alloc(bytes) }
+    fn free(&self, ptr: DevicePtr) -> device::Result<()> { self.device.free(ptr) }
+    fn create_stream(&self) -> device::Result<StreamId> { self.device.create_stream() }
+    fn destroy_stream(&self, stream: StreamId) -> device::Result<()> { self.device.destroy_stream(stream) }
+    fn query_stream(&self, stream: StreamId) -> device::Result<bool> { self.device.query_stream(stream) }
+    fn synchronize_stream(&self, stream: StreamId) -> device::Result<()> { self.device.synchronize_stream(stream) }
+    fn create_event(&self) -> device::Result<EventId> { self.device.create_event() }
+    fn destroy_event(&self, event: EventId) -> device::Result<()> { self.device.destroy_event(event) }
+    fn query_event(&self, event: EventId) -> device::Result<bool> { self.device.query_event(event) }
+    fn synchronize_event(&self, event: EventId) -> device::Result<()> { self.device.synchronize_event(event) }
+    fn wait_event(&self, s: StreamId, event: EventId) -> device::Result<()> { self.device.wait_event(s, event) }
+    fn synchronize(&self) -> device::Result<()> { self.device.synchronize() }
+    fn copy(&self, to: Place, from: Place, n: u64, s: StreamId) -> device::Result<()> { self.device.copy(to, from, n, s) }
+    fn write(&self, to: Place, from: &[u8]) -> device::Result<()> { self.device.write(to, from) }
+    fn read(&self, from: Place, to: &mut [u8]) -> device::Result<()> { self.device.read(from, to) }
 }
 
 /// Calls the allocator when it is dropped.
