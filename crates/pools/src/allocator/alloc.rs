@@ -26,8 +26,8 @@ impl Allocator {
     /// `align` is a power of two in bytes; 0 means 512, as anything below does. A request for 0 bytes gets an
     /// address of its own.
     ///
-    /// A request that can be answered from a magazine or the shard of its stream takes no host memory, makes no driver call and takes no lock
-    /// that another stream's requests take.
+    /// A request that can be answered from a magazine or the shard of its stream makes no driver call. From a magazine it takes
+    /// no host memory and no lock that another stream's requests take; from the shard it seldom takes either.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) once nothing helped, [`Error::TooLarge`](crate::Error::TooLarge),
