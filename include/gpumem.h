@@ -18,8 +18,12 @@
  * - The first words of each comment say which threads may call it. 'Any thread' means several at once, on the same handle.
  * - Callbacks are called without any lock of ours held. They may call this library, except where their comment says
  *   otherwise, and must not unwind (no longjmp, no exception) into it.
- * - Nothing is written to standard output or error, no signal handler is installed, nothing is torn down at exit. After
- *   fork, the child may call everything that needs no device of the parent; what does is refused.
+ * - Nothing is written to standard output or error, no signal handler is installed, nothing is torn down at exit. The one
+ *   exception is a bug of ours: before GPUMEM_STATUS_INTERNAL tells of a panic, Rust's own line about it goes to standard
+ *   error. (What a program in Rust does about panics is its own choice, which a library must not change.)
+ * - After fork, the child may call everything that needs no device of the parent; what does is refused with
+ *   GPUMEM_STATUS_FORKED. The bytes of a host device are shared: what the child writes to its parent's blocks, the parent
+ *   sees.
  * - Strings and JSON that a call writes into a buffer of the caller: the size needed, with the closing zero, is written
  *   to `size` whether it fits or not; with a null buffer that is all that happens.
  * - Running out of device memory is a status. Running out of the HOST's memory, in a call that needs some, ends the process
@@ -82,12 +86,12 @@
 #define GPUMEM_STREAM_DEFAULT 0
 
 /**
- * For `gpumem_allocator_free`: the stream that the block was asked for on, and all that were recorded as using it.
+ * For `gpumem_allocator_free` alone: the stream that the block was asked for on, and all that were recorded as using it.
  */
 #define GPUMEM_STREAM_HOME 18446744073709551615ull
 
 /**
- * For synchronizing: the whole device.
+ * For synchronizing alone: the whole device.
  */
 #define GPUMEM_STREAM_ALL 18446744073709551615ull
 
@@ -1046,7 +1050,8 @@ typedef struct {
 
 /**
  * Called before a request fails, on the thread that asked and outside every lock: it may allocate, free and trim. Returns
- * 0 to let it fail, anything else to have it tried again.
+ * 0 to let it fail, anything else to have it tried again, which ends after 16 times. It isn't called about requests that it
+ * makes itself, and doesn't destroy the allocator.
  */
 typedef int32_t (*gpumem_out_of_memory_callback)(const gpumem_shortage *shortage, void *data);
 
@@ -1101,7 +1106,7 @@ typedef void (*gpumem_drop_callback)(void *data);
 #define GPUMEM_STATUS_DOUBLE_FREE 8
 
 /**
- * A file can't be opened, read or written.
+ * A file can't be opened, read or written, or the system gave no thread.
  */
 #define GPUMEM_STATUS_IO 9
 
@@ -1682,7 +1687,8 @@ gpumem_status gpumem_tags_leave(void);
 gpumem_status gpumem_tags_destroy(gpumem_tags *tags);
 
 /**
- * Any thread. Who is asked before a request fails, in place of whoever was; null is nobody. `drop` may be null.
+ * Any thread. Who is asked before a request fails, in place of whoever was. `drop` may be null. With a null `callback`
+ * nobody is asked, and `data` and `drop` say nothing.
  */
 gpumem_status gpumem_allocator_on_out_of_memory(const gpumem_allocator *allocator,
                                                 gpumem_out_of_memory_callback callback,
@@ -1721,8 +1727,8 @@ gpumem_status gpumem_allocator_check_guards(const gpumem_allocator *allocator);
 
 /**
  * Any thread. Writes all requests from now on to a file in the form gpumem-trace/1, in place of an earlier trace, which
- * is finished. Uses, waits of streams, synchronizations and work are written as they are told. Requests take longer
- * meanwhile.
+ * is finished; an error in that is returned, and the new one is on all the same. Uses, waits of streams,
+ * synchronizations and work are written as they are told. Requests take longer meanwhile.
  */
 gpumem_status gpumem_allocator_trace_start(const gpumem_allocator *allocator, const char *path);
 

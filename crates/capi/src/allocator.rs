@@ -10,7 +10,7 @@ use runtime::{Instance, OpenDevice};
 use crate::boundary::{boundary, versioned};
 use crate::config::{gpumem_config, resolve};
 use crate::devices::{device_ptr, gpumem_device};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::handles::{hand_out, handled};
 use crate::status::gpumem_status;
 use crate::tags::{gpumem_tag, gpumem_tag_values, tag_of};
@@ -58,10 +58,16 @@ impl AllocatorHandle {
 
 /// The default stream of every device.
 pub const GPUMEM_STREAM_DEFAULT: u64 = 0;
-/// For `gpumem_allocator_free`: the stream that the block was asked for on, and all that were recorded as using it.
+/// For `gpumem_allocator_free` alone: the stream that the block was asked for on, and all that were recorded as using it.
 pub const GPUMEM_STREAM_HOME: u64 = 0xffff_ffff_ffff_ffff;
-/// For synchronizing: the whole device.
+/// For synchronizing alone: the whole device.
 pub const GPUMEM_STREAM_ALL: u64 = 0xffff_ffff_ffff_ffff;
+
+/// One stream: not the number that stands for all of them, or for a block's own.
+#[inline(always)]
+pub(crate) fn one_stream(stream: u64, argument: &'static str) -> Result<StreamId> {
+    if stream == GPUMEM_STREAM_ALL { Err(Failure::NotOneStream { argument }) } else { Ok(StreamId(stream)) }
+}
 
 /// What is known about a live block. Begin with `GPUMEM_BLOCK_INFO_INIT`.
 #[derive(Clone, Copy, Debug)]
@@ -192,7 +198,7 @@ pub unsafe extern "C" fn gpumem_allocator_alloc(
     boundary!(|caller| {
         let out = caller.pointer_out(block, "block")?;
         let allocator = caller.handle::<AllocatorHandle>(allocator, "allocator")?.allocator();
-        out.set(pointer(allocator.alloc(bytes, alignment, StreamId(stream))?));
+        out.set(pointer(allocator.alloc(bytes, alignment, one_stream(stream, "stream")?)?));
         Ok(())
     })
 }
@@ -231,7 +237,7 @@ pub unsafe extern "C" fn gpumem_allocator_alloc_tagged(
         if let Some(tag) = tag {
             pools::tag_push(tag);
         }
-        out.set(pointer(allocator.alloc(bytes, alignment, StreamId(stream))?));
+        out.set(pointer(allocator.alloc(bytes, alignment, one_stream(stream, "stream")?)?));
         Ok(())
     })
 }
@@ -266,7 +272,7 @@ pub unsafe extern "C" fn gpumem_allocator_record_use(
     boundary!(|caller| {
         let handle = caller.handle::<AllocatorHandle>(allocator, "allocator")?;
         let address = device_ptr(block);
-        handle.allocator().record_use(address, StreamId(stream))?;
+        handle.allocator().record_use(address, one_stream(stream, "stream")?)?;
         handle.trace(Operation::Use, address.0, stream);
         Ok(())
     })
@@ -282,7 +288,7 @@ pub unsafe extern "C" fn gpumem_allocator_use_done(
 ) -> gpumem_status {
     boundary!(|caller| {
         let allocator = caller.handle::<AllocatorHandle>(allocator, "allocator")?.allocator();
-        Ok(allocator.use_done(device_ptr(block), StreamId(stream))?)
+        Ok(allocator.use_done(device_ptr(block), one_stream(stream, "stream")?)?)
     })
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Failure {
     NotUtf8 { argument: &'static str },
     #[error("{argument} is {value}, which is not {expected}")]
     BadNumber { argument: &'static str, value: i64, expected: &'static str },
+    #[error("{argument} is 2^64 - 1, GPUMEM_STREAM_HOME or GPUMEM_STREAM_ALL; one stream is needed")]
+    NotOneStream { argument: &'static str },
     #[error("{argument} has {value}; at most {limit} are taken")]
     TooMany { argument: &'static str, value: usize, limit: usize },
     #[error("{argument} says struct_size {found}, and this library knows {known:?}; begin with {initializer}")]
@@ -75,6 +77,7 @@ impl Failure {
             | Self::Misaligned { .. }
             | Self::NotUtf8 { .. }
             | Self::BadNumber { .. }
+            | Self::NotOneStream { .. }
             | Self::TooMany { .. } => GPUMEM_STATUS_INVALID_ARGUMENT,
             Self::StructSize { .. } => GPUMEM_STATUS_STRUCT_SIZE,
             Self::Handle { .. } => GPUMEM_STATUS_INVALID_HANDLE,
@@ -84,7 +87,9 @@ impl Failure {
             Self::WrongContent { .. } => GPUMEM_STATUS_CORRUPT,
             Self::Cancelled => GPUMEM_STATUS_CANCELLED,
             Self::DoesNotFit { .. } => GPUMEM_STATUS_OUT_OF_MEMORY,
-            Self::NoThread(_) | Self::Unwritable { .. } => GPUMEM_STATUS_IO,
+            Self::NoThread(_) | Self::Unwritable { .. } | Self::Coloring(coloring::Error::NoThreads { .. }) => {
+                GPUMEM_STATUS_IO
+            }
             Self::DefaultStays | Self::NoTag => GPUMEM_STATUS_INVALID_STATE,
             Self::Pools(error) => of_pools(error),
             Self::Lifetime(lifetime::Error::Internal { .. }) | Self::Coloring(coloring::Error::Internal { .. }) => {
@@ -146,6 +151,7 @@ fn of_device(error: &device::Error) -> gpumem_status {
         device::Error::InvalidState(_) | device::Error::Contract { .. } => GPUMEM_STATUS_INVALID_STATE,
         device::Error::Unsupported(_) => GPUMEM_STATUS_UNSUPPORTED,
         device::Error::Device(_) => GPUMEM_STATUS_DEVICE,
+        device::Error::Forked(_) => GPUMEM_STATUS_FORKED,
         _ => GPUMEM_STATUS_INTERNAL,
     }
 }

@@ -320,7 +320,11 @@ pub unsafe extern "C" fn gpumem_graph_save(graph: *const gpumem_graph, path: *co
 /// Writes a file that is in its place only once it is whole.
 pub(crate) fn save(path: &str, write: impl FnOnce(&mut dyn Write) -> formats::Result<()>) -> Result<()> {
     let mut output = Output::create(path)?;
-    write(&mut output)?;
+    write(&mut output).map_err(|error| match error {
+        // Whoever writes knows the document's name only.
+        formats::Error::Io { action, source, .. } => formats::Error::Io { file: path.to_owned(), action, source },
+        other => other,
+    })?;
     Ok(output.finish()?)
 }
 

@@ -9,8 +9,9 @@ use device::StreamId;
 use pools::Notice;
 use records::Operation;
 
-use crate::allocator::{AllocatorHandle, GPUMEM_STREAM_ALL, gpumem_allocator};
+use crate::allocator::{AllocatorHandle, GPUMEM_STREAM_ALL, gpumem_allocator, one_stream};
 use crate::boundary::boundary;
+use crate::failure::Result;
 use crate::handles::{hand_out, handled};
 use crate::status::gpumem_status;
 
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn gpumem_allocator_stream_waited(
 ) -> gpumem_status {
     boundary!(|caller| {
         let handle = caller.handle::<AllocatorHandle>(allocator, "allocator")?;
-        handle.allocator().stream_wait(StreamId(of), StreamId(by))?;
+        handle.allocator().stream_wait(one_stream(of, "of")?, one_stream(by, "by")?)?;
         handle.trace(Operation::Wait, of, by);
         Ok(())
     })
@@ -55,7 +56,7 @@ pub unsafe extern "C" fn gpumem_allocator_event_recorded(
 ) -> gpumem_status {
     boundary!(|caller| {
         let allocator = caller.handle::<AllocatorHandle>(allocator, "allocator")?.allocator();
-        Ok(allocator.event_record(event, StreamId(stream))?)
+        Ok(allocator.event_record(event, one_stream(stream, "stream")?)?)
     })
 }
 
@@ -68,7 +69,7 @@ pub unsafe extern "C" fn gpumem_allocator_event_waited(
 ) -> gpumem_status {
     boundary!(|caller| {
         let allocator = caller.handle::<AllocatorHandle>(allocator, "allocator")?.allocator();
-        Ok(allocator.event_wait(event, StreamId(stream))?)
+        Ok(allocator.event_wait(event, one_stream(stream, "stream")?)?)
     })
 }
 
@@ -104,7 +105,7 @@ pub unsafe extern "C" fn gpumem_allocator_stream_destroyed(
 ) -> gpumem_status {
     boundary!(|caller| {
         let allocator = caller.handle::<AllocatorHandle>(allocator, "allocator")?.allocator();
-        Ok(allocator.stream_destroyed(StreamId(stream))?)
+        Ok(allocator.stream_destroyed(one_stream(stream, "stream")?)?)
     })
 }
 
@@ -130,7 +131,7 @@ pub unsafe extern "C" fn gpumem_allocator_work_queued(
 ) -> gpumem_status {
     boundary!(|caller| {
         let handle = caller.handle::<AllocatorHandle>(allocator, "allocator")?;
-        handle.allocator().work_queued(StreamId(stream))?;
+        handle.allocator().work_queued(one_stream(stream, "stream")?)?;
         handle.trace(Operation::Work, 0, stream);
         Ok(())
     })
@@ -139,7 +140,7 @@ pub unsafe extern "C" fn gpumem_allocator_work_queued(
 fn begin(
     allocator: *const gpumem_allocator,
     notice: *mut *mut gpumem_notice,
-    begin: impl FnOnce(&pools::Allocator) -> pools::Result<Notice>,
+    begin: impl FnOnce(&pools::Allocator) -> Result<Notice>,
 ) -> gpumem_status {
     boundary!(|caller| {
         let out = caller.pointer_out(notice, "notice")?;
@@ -157,7 +158,7 @@ pub unsafe extern "C" fn gpumem_notice_record(
     stream: u64,
     notice: *mut *mut gpumem_notice,
 ) -> gpumem_status {
-    begin(allocator, notice, |allocator| allocator.begin_record(event, StreamId(stream)))
+    begin(allocator, notice, |allocator| Ok(allocator.begin_record(event, one_stream(stream, "stream")?)?))
 }
 
 /// Any thread. Before an event is recorded in a way that says nothing of order: in a capture, or by a form of record that
@@ -168,7 +169,7 @@ pub unsafe extern "C" fn gpumem_notice_unmodelled_record(
     event: u64,
     notice: *mut *mut gpumem_notice,
 ) -> gpumem_status {
-    begin(allocator, notice, |allocator| allocator.begin_unmodelled_record(event))
+    begin(allocator, notice, |allocator| Ok(allocator.begin_unmodelled_record(event)?))
 }
 
 /// Any thread. Before a stream is made to wait for an event.
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn gpumem_notice_wait(
     stream: u64,
     notice: *mut *mut gpumem_notice,
 ) -> gpumem_status {
-    begin(allocator, notice, |allocator| allocator.begin_wait(event, StreamId(stream)))
+    begin(allocator, notice, |allocator| Ok(allocator.begin_wait(event, one_stream(stream, "stream")?)?))
 }
 
 /// Any thread. Before `by` is made to wait for all that `of` has queued.
@@ -190,7 +191,7 @@ pub unsafe extern "C" fn gpumem_notice_stream_wait(
     by: u64,
     notice: *mut *mut gpumem_notice,
 ) -> gpumem_status {
-    begin(allocator, notice, |allocator| allocator.begin_stream_wait(StreamId(of), StreamId(by)))
+    begin(allocator, notice, |allocator| Ok(allocator.begin_stream_wait(one_stream(of, "of")?, one_stream(by, "by")?)?))
 }
 
 /// Any thread. Before the host waits for an event, or asks whether it has happened.
@@ -200,7 +201,7 @@ pub unsafe extern "C" fn gpumem_notice_event_synchronize(
     event: u64,
     notice: *mut *mut gpumem_notice,
 ) -> gpumem_status {
-    begin(allocator, notice, |allocator| allocator.begin_event_synchronize(event))
+    begin(allocator, notice, |allocator| Ok(allocator.begin_event_synchronize(event)?))
 }
 
 /// Any thread. Before the host waits for a stream, or for all with `GPUMEM_STREAM_ALL`, or asks whether it is finished.
@@ -210,7 +211,7 @@ pub unsafe extern "C" fn gpumem_notice_synchronize(
     stream: u64,
     notice: *mut *mut gpumem_notice,
 ) -> gpumem_status {
-    begin(allocator, notice, |allocator| allocator.begin_synchronize(stream_if_one(stream)))
+    begin(allocator, notice, |allocator| Ok(allocator.begin_synchronize(stream_if_one(stream))?))
 }
 
 /// Any thread. The driver's call succeeded. The notice is gone afterwards, also if this fails; null is nothing.

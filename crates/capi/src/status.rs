@@ -35,7 +35,7 @@ pub const GPUMEM_STATUS_FOREIGN_POINTER: gpumem_status = 6;
 pub const GPUMEM_STATUS_INTERIOR_POINTER: gpumem_status = 7;
 /// The block was freed before.
 pub const GPUMEM_STATUS_DOUBLE_FREE: gpumem_status = 8;
-/// A file can't be opened, read or written.
+/// A file can't be opened, read or written, or the system gave no thread.
 pub const GPUMEM_STATUS_IO: gpumem_status = 9;
 /// A file or text isn't what it should be, or contradicts itself.
 pub const GPUMEM_STATUS_CORRUPT: gpumem_status = 10;

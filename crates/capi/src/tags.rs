@@ -94,6 +94,9 @@ thread_local! {
 /// Most captured tags that a thread is in at a time.
 const MAX_SCOPES: usize = 1024;
 
+/// Operators have 16-bit numbers.
+const MAX_OP: u32 = 65_535;
+
 /// The tag that these values are.
 pub(crate) fn tag_of(values: &gpumem_tag_values) -> Result<Tag> {
     let tier = match values.tier {
@@ -110,6 +113,10 @@ pub(crate) fn tag_of(values: &gpumem_tag_values) -> Result<Tag> {
         let expected = "one of GPUMEM_PRECISION_...";
         return Err(Failure::BadNumber { argument: "tag.precision", value: values.precision.into(), expected });
     };
+    if values.op > MAX_OP {
+        let expected = "a number of gpumem_op_number";
+        return Err(Failure::BadNumber { argument: "tag.op", value: values.op.into(), expected });
+    }
     Ok(Tag { tier, precision, op: values.op, owner: values.owner })
 }
 

@@ -51,7 +51,8 @@ pub struct gpumem_shortage {
 }
 
 /// Called before a request fails, on the thread that asked and outside every lock: it may allocate, free and trim. Returns
-/// 0 to let it fail, anything else to have it tried again.
+/// 0 to let it fail, anything else to have it tried again, which ends after 16 times. It isn't called about requests that it
+/// makes itself, and doesn't destroy the allocator.
 #[allow(non_camel_case_types)] // the C name
 pub type gpumem_out_of_memory_callback =
     Option<unsafe extern "C-unwind" fn(shortage: *const gpumem_shortage, data: *mut c_void) -> i32>;
@@ -88,7 +89,8 @@ fn ask(
     foreign.ask(function, &told) != 0
 }
 
-/// Any thread. Who is asked before a request fails, in place of whoever was; null is nobody. `drop` may be null.
+/// Any thread. Who is asked before a request fails, in place of whoever was. `drop` may be null. With a null `callback`
+/// nobody is asked, and `data` and `drop` say nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpumem_allocator_on_out_of_memory(
     allocator: *const gpumem_allocator,
@@ -159,8 +161,8 @@ pub unsafe extern "C" fn gpumem_allocator_check_guards(allocator: *const gpumem_
 }
 
 /// Any thread. Writes all requests from now on to a file in the form gpumem-trace/1, in place of an earlier trace, which
-/// is finished. Uses, waits of streams, synchronizations and work are written as they are told. Requests take longer
-/// meanwhile.
+/// is finished; an error in that is returned, and the new one is on all the same. Uses, waits of streams,
+/// synchronizations and work are written as they are told. Requests take longer meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpumem_allocator_trace_start(
     allocator: *const gpumem_allocator,

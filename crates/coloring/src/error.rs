@@ -6,6 +6,12 @@ use lifetime::Bytes;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The system gave no threads to plan on.
+    #[error("no threads to plan on: {reason}; the process may have as many as it is allowed (ulimit -u)")]
+    NoThreads {
+        /// What the system said.
+        reason: String,
+    },
     /// A buffer needs no bytes at all.
     #[error("buffer {buffer} has size 0; leave buffers without bytes out")]
     EmptyBuffer {

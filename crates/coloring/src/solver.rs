@@ -204,7 +204,7 @@ pub fn solve(
             .num_threads(options.threads)
             .stack_size(STACK_BYTES)
             .build()
-            .map_err(|e| Error::Internal { what: format!("no threads: {e}") })?;
+            .map_err(|e| Error::NoThreads { reason: e.to_string() })?;
         pool.install(|| solver.run());
     }
     let Solver { bound, best, nodes, stop, .. } = solver;

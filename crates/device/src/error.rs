@@ -326,6 +326,9 @@ pub enum Error {
     /// Right values at the wrong time.
     #[error("{0}")]
     InvalidState(Box<Failure>),
+    /// This process is a fork of the one that opened the device, and can't use it.
+    #[error("{0}")]
+    Forked(Box<Failure>),
     /// This device can't do it at all.
     #[error("{0}")]
     Unsupported(Box<Failure>),
@@ -361,6 +364,7 @@ impl Error {
             Error::OutOfMemory { failure, .. } | Error::Contract { failure, .. } => Some(failure),
             Error::InvalidValue(failure)
             | Error::InvalidState(failure)
+            | Error::Forked(failure)
             | Error::Unsupported(failure)
             | Error::Device(failure) => Some(failure),
             Error::Internal { .. } => None,

@@ -383,9 +383,9 @@ fn a_forked_child_is_refused_and_does_not_hang() {
         let Ok(mut device) = in_child.lock() else { return Err(std::io::Error::other("lock")) };
         let taken = device.take();
         let refused = taken.as_ref().is_some_and(|device| {
-            matches!(device.alloc(1), Err(Error::InvalidState(_)))
-                && matches!(device.synchronize(), Err(Error::InvalidState(_)))
-                && matches!(device.free(plain), Err(Error::InvalidState(_)))
+            matches!(device.alloc(1), Err(Error::Forked(_)))
+                && matches!(device.synchronize(), Err(Error::Forked(_)))
+                && matches!(device.free(plain), Err(Error::Forked(_)))
         });
         drop(taken);
         if refused { Ok(()) } else { Err(std::io::Error::other("the child was served")) }
@@ -399,6 +399,24 @@ fn a_forked_child_is_refused_and_does_not_hang() {
     let device = device.lock().unwrap().take().unwrap();
     device.synchronize().unwrap();
     device.free(plain).unwrap();
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_named_instead_of_ending_the_process() {
+    let mut command = Command::new("true");
+    let check = || {
+        let limit = rustix::process::Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) };
+        rustix::process::setrlimit(rustix::process::Resource::Fsize, limit)?;
+        match HostDevice::new(HostOptions::with_capacity(64 << 20)) {
+            Err(Error::OutOfMemory { failure, .. }) if failure.reason.contains("ulimit -f") => Ok(()),
+            _ => Err(std::io::Error::other("no such refusal")),
+        }
+    };
+    // SAFETY:
+    // - the closure runs between fork and exec: it sets a limit of the child's own, and makes a device that it drops
+    //   again. It allocates, which the C libraries we run on allow after a fork.
+    unsafe { command.pre_exec(check) };
+    assert!(command.status().unwrap().success());
 }
 
 #[test]

@@ -185,7 +185,7 @@ impl Configuration {
 fn read_items(text: &str, source: &Source, files: &mut Vec<(String, Source)>) -> Result<Said> {
     let mut said = Said::new();
     for item in text.split(';').map(str::trim).filter(|item| !item.is_empty()) {
-        if let Some(path) = item.strip_prefix('@') {
+        if let Some(path) = item.strip_prefix('@').filter(|path| !path.trim().is_empty()) {
             files.push((path.trim().to_owned(), source.clone()));
             continue;
         }
@@ -200,7 +200,8 @@ fn read_items(text: &str, source: &Source, files: &mut Vec<(String, Source)>) ->
 /// Notes that a source gives this key this value, if it may.
 fn say(said: &mut Said, name: &str, value: &str, source: Source) -> Result<()> {
     let Some(key) = Key::find(name) else {
-        let nearest = nearest(name, KEYS.iter().map(|key| key.name));
+        let nearest = nearest(name, KEYS.iter().map(|key| key.name))
+            .map(|near| if near.ends_with('.') { format!("{near}NAME") } else { near });
         return Err(Error::UnknownKey { key: name.to_owned(), source_: source, nearest });
     };
     if let Err(misfit) = values::check(key.kind, value) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pools::{Allocator, Backing, Budget, HandOver, OpPool, Settings};
 
-use crate::{Configuration, OpenDevice, Result, TraceFile, open_configured};
+use crate::{Configuration, Error, OpenDevice, Result, TraceFile, open_configured};
 
 /// A device with an allocator.
 #[derive(Debug)]
@@ -30,7 +30,8 @@ impl Instance {
     /// # Errors
     /// The allocator refuses, or the trace can't be written.
     pub fn on(device: OpenDevice, configuration: Configuration) -> Result<Self> {
-        let allocator = Allocator::new(Arc::clone(&device.device), settings_of(&configuration))?;
+        let allocator = Allocator::new(Arc::clone(&device.device), settings_of(&configuration))
+            .map_err(|error| refused_setting(error, &configuration))?;
         let instance = Self { configuration, device, allocator, trace: Mutex::new(None) };
         if let Some(path) = instance.configuration.text("trace") {
             instance.start_trace(&path.replace("%p", &std::process::id().to_string()))?;
@@ -68,7 +69,8 @@ impl Instance {
     /// Requests take longer meanwhile.
     ///
     /// # Errors
-    /// The file can't be created, or the earlier one not finished; then no trace is written any more.
+    /// The file can't be created: then an earlier trace goes on. The earlier one can't be finished: then the new one is on
+    /// all the same.
     pub fn start_trace(&self, path: &str) -> Result<()> {
         let mut current = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
         let trace = Arc::new(TraceFile::create(path)?);
@@ -96,6 +98,25 @@ impl Drop for Instance {
     fn drop(&mut self) {
         // Whoever wants to know calls it before.
         let _ = self.stop_trace();
+    }
+}
+
+/// What an allocator doesn't like about its settings, in the words of the configuration.
+fn refused_setting(error: pools::Error, configuration: &Configuration) -> Error {
+    let pools::Error::BadSetting { name, problem, .. } = error else { return error.into() };
+    let key = match name {
+        "segment_bytes" => "minimum_segment",
+        "initial_bytes" => "initial",
+        "budget.soft_bytes" => "soft_budget",
+        _ => return error.into(),
+    };
+    let Some(setting) = configuration.setting(key) else { return error.into() };
+    Error::BadValue {
+        key: key.to_owned(),
+        value: setting.value.clone(),
+        source_: setting.source.clone(),
+        expected: problem.to_owned(),
+        nearest: None,
     }
 }
 
@@ -177,6 +198,22 @@ mod tests {
                         .is_ok_and(|configuration| settings_of(&configuration) != Settings::default())
             });
             assert!(changed.is_some(), "{name} changes nothing");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_the_allocator_refuses_is_named_as_it_was_written() {
+        for (call, wanted) in [
+            ("minimum_segment=3M", "`3M` in the call is no value for `minimum_segment`: it has to be a power of two"),
+            ("capacity=64M;initial=1G", "`1G` in the call is no value for `initial`: it is more than the device has"),
+            (
+                "hard_budget=1M;initial=1G",
+                "`1G` in the call is no value for `initial`: it is more than the hard budget",
+            ),
+            ("hard_budget=1M;soft_budget=2M", "`2M` in the call is no value for `soft_budget`: it is above the hard"),
+        ] {
+            let error = Instance::new(configured(&format!("device=sim;{call}"))).unwrap_err().to_string();
+            assert!(error.starts_with(wanted), "{call}: {error}");
         }
     }
 

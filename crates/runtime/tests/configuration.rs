@@ -68,6 +68,8 @@ fn the_files_of_the_call_win_over_those_of_the_variable() {
 
 #[test]
 fn what_is_wrong_is_named_with_its_place_whether_it_would_have_won_or_not() {
+    assert_eq!(refusal("op_pool.=1M", &[]), "`op_pool.` in the call is no setting; did you mean `op_pool.NAME`?");
+    assert_eq!(refusal("@ ;guard=on", &[]), "`@` in the call is not `key=value` and not `@file.toml`");
     assert_eq!(
         refusal("", &[("GPUMEM_CONF", "gaurd=on")]),
         "`gaurd` in GPUMEM_CONF is no setting; did you mean `guard`?"

@@ -58,7 +58,11 @@ static void blocks_hold_bytes_and_come_back(void) {
 
 static void mistakes_have_answers(void) {
     gpumem_allocator *allocator = make("device=host; capacity=64M");
+    gpumem_allocator *other = NULL;
+    gpumem_config config = GPUMEM_CONFIG_INIT;
+    gpumem_tag tag = GPUMEM_TAG_INIT;
     void *block = NULL, *wanted = &block;
+    config.settings = "capacity=64M; initial=1G";
     OK(gpumem_allocator_alloc(allocator, 5 * MIB, 0, 0, &block));
     IS(GPUMEM_STATUS_INTERIOR_POINTER, gpumem_allocator_free(allocator, (char *)block + 4096, 0));
     IS(GPUMEM_STATUS_FOREIGN_POINTER, gpumem_allocator_free(allocator, &allocator, 0));
@@ -70,6 +74,15 @@ static void mistakes_have_answers(void) {
     IS(GPUMEM_STATUS_INVALID_ARGUMENT, gpumem_allocator_alloc(allocator, 64, 0, 0, NULL));
     IS(GPUMEM_STATUS_INVALID_HANDLE, gpumem_allocator_alloc(NULL, 64, 0, 0, &wanted));
     IS(GPUMEM_STATUS_UNSUPPORTED, gpumem_allocator_check_guards(allocator));
+    IS(GPUMEM_STATUS_INVALID_ARGUMENT, gpumem_allocator_alloc(allocator, 64, 0, GPUMEM_STREAM_HOME, &wanted));
+    IS(GPUMEM_STATUS_INVALID_ARGUMENT, gpumem_allocator_record_use(allocator, block, GPUMEM_STREAM_ALL));
+    IS(GPUMEM_STATUS_INVALID_ARGUMENT, gpumem_allocator_use_done(allocator, block, GPUMEM_STREAM_ALL));
+    IS(GPUMEM_STATUS_INVALID_ARGUMENT, gpumem_allocator_stream_waited(allocator, GPUMEM_STREAM_ALL, 0));
+    IS(GPUMEM_STATUS_INVALID_ARGUMENT, gpumem_allocator_event_recorded(allocator, 7, GPUMEM_STREAM_ALL));
+    tag.values.op = 65536;
+    IS(GPUMEM_STATUS_INVALID_ARGUMENT, gpumem_allocator_alloc_tagged(allocator, 64, 0, 0, &tag, &wanted));
+    IS(GPUMEM_STATUS_CONFIGURATION, gpumem_allocator_create(NULL, &config, &other));
+    CHECK(strstr(gpumem_last_error(), "`1G` in the call is no value for `initial`") != NULL);
     OK(gpumem_allocator_free(allocator, block, 0));
     IS(GPUMEM_STATUS_DOUBLE_FREE, gpumem_allocator_free(allocator, block, 0));
     OK(gpumem_allocator_check(allocator));

@@ -101,6 +101,8 @@ static void a_graph_gets_a_plan_that_holds(const char *path) {
 
     /* Another graph's plan it is not. */
     tensor(graph, "more", 64, GPUMEM_TENSOR_PARAMETER);
+    IS(GPUMEM_STATUS_IO, gpumem_graph_save(graph, "/dev/full"));
+    CHECK(strstr(gpumem_last_error(), "/dev/full") != NULL);
     OK(gpumem_graph_save(graph, path));
     OK(gpumem_graph_load(path, &other));
     op(other, "more", 0, GPUMEM_NO_TENSOR, tensor(other, "late", 32, 0));

@@ -5,6 +5,7 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
 };
 use rustix::io::{Errno, Result, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +20,10 @@ impl MemoryFile {
     /// A new one, of zeros that take no memory until they are touched.
     pub(crate) fn new(bytes: u64) -> Result<MemoryFile> {
         let descriptor = memfd_create("gpumem", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        // The system would send a signal that ends the process.
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| bytes > limit) {
+            return Err(Errno::FBIG);
+        }
         ftruncate(&descriptor, bytes)?;
         fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Ok(MemoryFile { descriptor, bytes })

@@ -95,6 +95,13 @@ pub(super) fn of_descriptors(call: &'static str, errno: Errno) -> Refusal {
             ran_out(reason, 0, 0)
         }
         Errno::NFILE => ran_out("the system has as many open files as fs.file-max allows", 0, 0),
+        Errno::FBIG => {
+            let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+            let reason = format!(
+                "RLIMIT_FSIZE (ulimit -f) allows files of {limit} bytes, those without a name in memory included; raise it"
+            );
+            ran_out(reason, 0, 0)
+        }
         Errno::NOMEM | Errno::NOSPC => ran_out("the system has no memory for it", 0, 0),
         _ => other(call, errno),
     }

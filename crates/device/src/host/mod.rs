@@ -210,7 +210,7 @@ impl HostDevice {
         if !self.is_here() {
             // A lock may be held by a thread that isn't here.
             let reason = format!("the device was opened by process {}, which forked; open one here", self.process);
-            return Err(Error::InvalidState(Box::new(Failure::new(attempt(0), codes::ILLEGAL_STATE, reason))));
+            return Err(Error::Forked(Box::new(Failure::new(attempt(0), codes::ILLEGAL_STATE, reason))));
         }
         body().map_err(|stop| match stop {
             Stop::Refused(refusal) => {
