@@ -162,7 +162,11 @@ pub unsafe extern "C" fn gpumem_allocator_destroy(allocator: *mut gpumem_allocat
             return Err(Failure::DefaultStays);
         }
         match caller.take_back::<AllocatorHandle>(allocator, "allocator")? {
-            Some(handle) => Ok(handle.instance().stop_trace()?),
+            // A child of a fork gives up its copy; the trace is the parent's.
+            Some(handle) => match handle.instance().stop_trace() {
+                Err(runtime::Error::Pools(error)) if matches!(*error, pools::Error::Forked) => Ok(()),
+                stopped => Ok(stopped?),
+            },
             None => Ok(()),
         }
     })

@@ -96,6 +96,10 @@ fn a_child_of_a_fork_gets_a_status() {
         };
         assert_eq!(gpumem_allocator_create(ptr::null(), &config, &mut allocator), GPUMEM_STATUS_OK);
         assert_eq!(gpumem_allocator_alloc(allocator, 64, 0, 0, &mut block), GPUMEM_STATUS_OK);
+        let path = std::env::temp_dir().join(format!("gpumem-fork-{}.gmtrace", libc::getpid()));
+        let path = std::ffi::CString::new(path.into_os_string().into_encoded_bytes()).unwrap();
+        assert_eq!(gpumem_allocator_trace_start(allocator, path.as_ptr()), GPUMEM_STATUS_OK);
+        let written = std::fs::metadata(path.to_str().unwrap()).unwrap().len();
         let child = libc::fork();
         if child == 0 {
             let mut other = ptr::null_mut();
@@ -103,12 +107,18 @@ fn a_child_of_a_fork_gets_a_status() {
                 gpumem_allocator_alloc(allocator, 64, 0, 0, &mut other),
                 gpumem_allocator_free(allocator, block, GPUMEM_STREAM_HOME),
                 gpumem_allocator_step(allocator),
+                gpumem_allocator_trace_stop(allocator),
             ];
-            libc::_exit(i32::from(answers != [GPUMEM_STATUS_FORKED; 3]));
+            let is_gone = gpumem_allocator_destroy(allocator) == GPUMEM_STATUS_OK;
+            libc::_exit(i32::from(answers != [GPUMEM_STATUS_FORKED; 4] || !is_gone));
         }
         let mut ended = 0;
         assert_eq!(libc::waitpid(child, &mut ended, 0), child);
         assert!(libc::WIFEXITED(ended) && libc::WEXITSTATUS(ended) == 0, "{ended:#x}");
+        // The trace is as the parent left it, and goes on.
+        assert_eq!(std::fs::metadata(path.to_str().unwrap()).unwrap().len(), written);
+        assert_eq!(gpumem_allocator_trace_stop(allocator), GPUMEM_STATUS_OK);
+        std::fs::remove_file(path.to_str().unwrap()).unwrap();
         assert_eq!(gpumem_allocator_free(allocator, block, GPUMEM_STREAM_HOME), GPUMEM_STATUS_OK);
         assert_eq!(gpumem_allocator_destroy(allocator), GPUMEM_STATUS_OK);
     }

@@ -13,6 +13,8 @@ pub struct Instance {
     device: OpenDevice,
     allocator: Allocator,
     trace: Mutex<Option<Arc<TraceFile>>>,
+    /// The process that made it.
+    process: u32,
 }
 
 impl Instance {
@@ -32,7 +34,7 @@ impl Instance {
     pub fn on(device: OpenDevice, configuration: Configuration) -> Result<Self> {
         let allocator = Allocator::new(Arc::clone(&device.device), settings_of(&configuration))
             .map_err(|error| refused_setting(error, &configuration))?;
-        let instance = Self { configuration, device, allocator, trace: Mutex::new(None) };
+        let instance = Self { configuration, device, allocator, trace: Mutex::new(None), process: std::process::id() };
         if let Some(path) = instance.configuration.text("trace") {
             instance.start_trace(&path.replace("%p", &std::process::id().to_string()))?;
         }
@@ -70,8 +72,9 @@ impl Instance {
     ///
     /// # Errors
     /// The file can't be created: then an earlier trace goes on. The earlier one can't be finished: then the new one is on
-    /// all the same.
+    /// all the same. A child of a fork is refused.
     pub fn start_trace(&self, path: &str) -> Result<()> {
+        self.check_process()?;
         let mut current = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
         let trace = Arc::new(TraceFile::create(path)?);
         self.allocator.set_sink(Some(Arc::clone(&trace) as Arc<dyn records::Sink>));
@@ -81,11 +84,17 @@ impl Instance {
     /// Ends the trace and finishes its file. Nothing happens if there is none.
     ///
     /// # Errors
-    /// Some of it can't be written, now or earlier.
+    /// Some of it can't be written, now or earlier. A child of a fork is refused: the file is its parent's.
     pub fn stop_trace(&self) -> Result<()> {
+        self.check_process()?;
         let mut current = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
         self.allocator.set_sink(None);
         current.take().map_or(Ok(()), |trace| trace.finish())
+    }
+
+    /// A lock may be held by a thread that isn't in a forked child, and the file has one position for both.
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.process { Ok(()) } else { Err(pools::Error::Forked.into()) }
     }
 
     /// The trace that is being written, for what only the program knows.
@@ -96,6 +105,11 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
+        if self.check_process().is_err() {
+            // Nor may its end be written when it is dropped.
+            std::mem::forget(std::mem::take(&mut self.trace));
+            return;
+        }
         // Whoever wants to know calls it before.
         let _ = self.stop_trace();
     }
