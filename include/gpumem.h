@@ -1649,7 +1649,7 @@ const char *gpumem_status_name(gpumem_status status);
 gpumem_status gpumem_op_number(const char *name, uint32_t *number);
 
 /**
- * Any thread; about this one. Puts a tag in force until the matching `gpumem_tag_pop`. Beyond 64 tags the one in force
+ * Any thread; about this one. Puts a tag in force until the matching `gpumem_tag_pop`. Beyond 256 tags the one in force
  * stays, and the matching pop takes nothing off.
  */
 gpumem_status gpumem_tag_push(const gpumem_tag *tag);

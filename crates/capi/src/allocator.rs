@@ -237,11 +237,17 @@ pub unsafe extern "C" fn gpumem_allocator_alloc_tagged(
         let out = caller.pointer_out(block, "block")?;
         let allocator = caller.handle::<AllocatorHandle>(allocator, "allocator")?.allocator();
         let tag = if tag.is_null() { None } else { Some(tag_of(&caller.versioned(tag, "tag")?.values)?) };
+        let stream = one_stream(stream, "stream")?;
         let _in_force = InForce(tag.is_some());
-        if let Some(tag) = tag {
-            pools::tag_push(tag);
-        }
-        out.set(pointer(allocator.alloc(bytes, alignment, one_stream(stream, "stream")?)?));
+        let address = match tag {
+            None => allocator.alloc(bytes, alignment, stream)?,
+            Some(tag) => {
+                pools::tag_push(tag);
+                // Said once more: so deep in tags that one more is refused, the request still has its own.
+                allocator.alloc_tagged(bytes, alignment, stream, tag)?
+            }
+        };
+        out.set(pointer(address));
         Ok(())
     })
 }

@@ -94,6 +94,9 @@ thread_local! {
 /// Most captured tags that a thread is in at a time.
 const MAX_SCOPES: usize = 1024;
 
+// What the header says of `gpumem_tag_push`.
+const _: () = assert!(pools::TAG_DEPTH == 256);
+
 /// Operators have 16-bit numbers.
 const MAX_OP: u32 = 65_535;
 
@@ -146,7 +149,7 @@ pub unsafe extern "C" fn gpumem_op_number(name: *const c_char, number: *mut u32)
     })
 }
 
-/// Any thread; about this one. Puts a tag in force until the matching `gpumem_tag_pop`. Beyond 64 tags the one in force
+/// Any thread; about this one. Puts a tag in force until the matching `gpumem_tag_pop`. Beyond 256 tags the one in force
 /// stays, and the matching pop takes nothing off.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpumem_tag_push(tag: *const gpumem_tag) -> gpumem_status {

@@ -176,6 +176,9 @@ impl fmt::Display for Size {
 
 impl Shortage {
     fn advise(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.requested_bytes > self.device_total_bytes {
+            return write!(f, "the request is for more than the whole device: a smaller one, or a larger device");
+        }
         let room = self.budget_bytes.map(|budget| budget.saturating_sub(self.reserved_bytes));
         if room.is_some_and(|room| room < self.requested_bytes)
             && self.device_free_bytes.is_some_and(|free| free >= self.requested_bytes)

@@ -196,7 +196,10 @@ static void *go_on(void *allocator) {
 static void tags_go_along_to_other_threads(void) {
     gpumem_allocator *allocator = make("device=sim");
     gpumem_tag tag = GPUMEM_TAG_INIT, now = GPUMEM_TAG_INIT;
+    gpumem_block_info info = GPUMEM_BLOCK_INFO_INIT;
     pthread_t thread;
+    void *block = NULL;
+    int i;
     tag.values.owner = 42;
     IS(GPUMEM_STATUS_INVALID_STATE, gpumem_tag_pop());
     OK(gpumem_tag_push(&tag));
@@ -206,6 +209,16 @@ static void tags_go_along_to_other_threads(void) {
     CHECK(pthread_create(&thread, NULL, go_on, allocator) == 0 && pthread_join(thread, NULL) == 0);
     OK(gpumem_tags_destroy(captured));
     OK(gpumem_tag_pop());
+    for (i = 0; i < 300; i++) OK(gpumem_tag_push(&tag));
+    tag.values.owner = 43;
+    OK(gpumem_tag_push(&tag));
+    OK(gpumem_tag_current(&now));
+    CHECK(now.values.owner == 42);
+    OK(gpumem_allocator_alloc_tagged(allocator, 64, 0, 0, &tag, &block));
+    OK(gpumem_allocator_block(allocator, block, &info));
+    CHECK(info.tag.owner == 43);
+    for (i = 0; i < 301; i++) OK(gpumem_tag_pop());
+    IS(GPUMEM_STATUS_INVALID_STATE, gpumem_tag_pop());
     OK(gpumem_allocator_destroy(allocator));
 }
 

@@ -160,6 +160,8 @@ fn a_hard_budget_below_what_is_held_refuses_more_until_something_is_freed() {
     pools.set_budget(Budget { hard_bytes: Some(32 * MIB), soft_bytes: None }).unwrap();
     let Err(Error::OutOfMemory(shortage)) = pools.alloc(MIB, 0, STREAM) else { panic!("beyond the budget") };
     assert!(shortage.to_string().contains("the budget is what stands in the way"), "{shortage}");
+    let Err(Error::OutOfMemory(shortage)) = pools.alloc(2 << 30, 0, STREAM) else { panic!("beyond the device") };
+    assert!(shortage.to_string().contains("more than the whole device"), "{shortage}");
     pools.free(held, None).unwrap();
     pools.alloc(MIB, 0, STREAM).unwrap();
 }
