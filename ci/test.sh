@@ -33,11 +33,11 @@ else
 fi
 step 'gpumem.hpp and the examples' bash ci/cpp-test.sh
 
-# A member that compiles only thanks to a feature that another one turns on fails here and nowhere else. The target
-# folder is shared, so only what differs is compiled again.
+# A member that compiles only thanks to a feature that another one turns on fails here and nowhere else. Its tests have run
+# above. The target folder is shared, so only what differs is compiled again.
 log=$logs/members.log
 for member in $(members); do
-    step "tests of $member on its own" cargo test -q -p "$member" --locked --no-fail-fast
+    step "$member compiles on its own" cargo test -q -p "$member" --locked --no-run
 done
 
 # Interpreters and sanitizers look for what only unsafe code can do.
