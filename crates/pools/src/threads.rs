@@ -67,15 +67,19 @@ pub(crate) struct Asker<'a> {
 
 impl Local {
     #[inline]
-    fn by_stream(&mut self, asker: Asker<'_>, id: StreamId) -> Result<Own<'_>> {
+    fn known_by_stream(&mut self, asker: Asker<'_>, id: StreamId) -> Option<Own<'_>> {
         let generation = asker.arena.clocks.generation();
         let fits =
             |entry: &Entry| entry.allocator == asker.allocator && entry.id == id && entry.generation == generation;
         if !self.entries.get(self.last).is_some_and(fits) {
-            self.last = match self.entries.iter().position(fits) {
-                Some(at) => at,
-                None => self.add(asker, id, generation)?,
-            };
+            self.last = self.entries.iter().position(fits)?;
+        }
+        Some(self.entries[self.last].own())
+    }
+
+    fn by_stream(&mut self, asker: Asker<'_>, id: StreamId) -> Result<Own<'_>> {
+        if self.known_by_stream(asker, id).is_none() {
+            self.last = self.add(asker, id, asker.arena.clocks.generation())?;
         }
         Ok(self.entries[self.last].own())
     }
@@ -119,12 +123,19 @@ impl Local {
 }
 
 /// Calls `work` with this thread's set for a stream, made if need be. `None` while the thread ends.
-#[inline]
+#[cold]
 pub(crate) fn with_set<R>(asker: Asker<'_>, stream: StreamId, work: impl FnOnce(Own<'_>) -> R) -> Option<Result<R>> {
     LOCAL
         .try_with(|local| local.try_borrow_mut().ok().map(|mut local| local.by_stream(asker, stream).map(work)))
         .ok()
         .flatten()
+}
+
+/// Calls `work` with this thread's set for a stream, if it has one. There is no error in what it returns: those are large,
+/// and this is called for every request.
+#[inline]
+pub(crate) fn with_known_set<R>(asker: Asker<'_>, stream: StreamId, work: impl FnOnce(Own<'_>) -> R) -> Option<R> {
+    LOCAL.try_with(|local| local.try_borrow_mut().ok()?.known_by_stream(asker, stream).map(work)).ok().flatten()
 }
 
 /// Calls `work` with this thread's set for a shard, if it has one.

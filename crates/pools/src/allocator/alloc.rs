@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::shard::{Inner, Lack, Shard};
 use crate::sync::Ordering;
 use crate::tags::packed_tag_current;
-use crate::threads::{Own, with_set};
+use crate::threads::{Own, with_known_set, with_set};
 use crate::{Result, Tag, Tier};
 
 /// No block begins there.
@@ -69,10 +69,7 @@ impl Shared {
             return NOTHING;
         }
         let request = Request::usual(bytes, tag);
-        match with_set(self.asker(), stream, |own| self.alloc_plain(own, &request)) {
-            Some(Ok(address)) => address,
-            _ => NOTHING,
-        }
+        with_known_set(self.asker(), stream, |own| self.alloc_plain(own, &request)).unwrap_or(NOTHING)
     }
 
     /// What the above leaves: requests with conditions, and those for which nothing is at hand.

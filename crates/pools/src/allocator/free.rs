@@ -13,7 +13,7 @@ use crate::pool::COMMON;
 use crate::shard::{Waits, join_wait};
 use crate::span::span_of;
 use crate::sync::Ordering;
-use crate::threads::{Own, with_set, with_set_of_shard};
+use crate::threads::{Own, with_known_set, with_set, with_set_of_shard};
 use crate::{Error, Result, Tag};
 
 const MOVING: State = State::of(Kind::Moving);
@@ -150,8 +150,7 @@ impl Shared {
 
     #[inline]
     fn is_home(&self, block: &Block, stream: StreamId) -> bool {
-        let home = with_set(self.asker(), stream, |own| own.set.shard.stream == block.stream());
-        matches!(home, Some(Ok(true)))
+        with_known_set(self.asker(), stream, |own| own.set.shard.stream == block.stream()).unwrap_or(false)
     }
 
     /// Drops a block that only its home stream uses. False: it isn't such a block, and nothing has happened.
@@ -247,6 +246,10 @@ impl Shared {
         self.check_process()?;
         let started = now_ns();
         let id = self.live_block(attempt, ptr)?;
+        if let Some(stream) = stream.filter(|_| self.is_plain.load(Ordering::Relaxed)) {
+            // A thread that only frees has a set from its first free on that names the stream.
+            with_set(self.asker(), stream, |_| ()).transpose()?;
+        }
         let tables = &self.arena.tables;
         let block = tables.blocks.get(id);
         let Some(shard) = self.arena.shard(block.shard()) else {
