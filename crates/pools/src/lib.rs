@@ -29,8 +29,9 @@
 //! A block is found from its address by a radix table (`page_map`), and is one cache line in a flat table (`block`).
 //!
 //! # What it costs
-//! On the traces of `benches/compare` (2026-11-29, two shared cores): 20 to 38 ns an operation, warm, with locks and figures; two threads
-//! with streams of their own do 1.6 times the work of one. What is held stays within 2 % of what is live on single-stream traces of more than some pages.
+//! On the traces of `benches/compare` (2026-11-29, two shared cores): 20 to 38 ns an operation, warm, with locks and figures, and 29 to 51
+//! through the C functions; two threads with streams of their own do twice the work of one. What is held stays within 2.5 % of
+//! what is live on single-stream traces of more than some pages, mutated training steps with recomputation excepted (11 %).
 //! 5 GiB of addresses for tables of which 64 bytes a block and a few bytes for each 256 KiB held become memory; creating one maps and unmaps
 //! them, so that allocators are for keeping. So are streams: each that ever asked for memory takes 12 KiB of host memory, and what it
 //! leaves free stays its own until the device was seen to finish.
