@@ -16,7 +16,7 @@ use crate::page_map::PageMap;
 use crate::settings::HandOver;
 use crate::shard::{Inner, Shard, Tables, Waits};
 use crate::span::{Source, Span, Spans};
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, locked};
 use crate::{Error, Result};
 
 /// Shards of one arena, at most: streams times pools.
@@ -67,11 +67,6 @@ pub(crate) struct Arena {
     pub(crate) is_watched: AtomicBool,
     /// Pending blocks that came back while somebody is: address, bytes asked for, home stream.
     settled: Mutex<Vec<(u64, u64, u32)>>,
-}
-
-/// Locks a mutex whose holder may have panicked: what it protects is changed in single steps.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Arena {
@@ -285,14 +280,13 @@ impl Arena {
             return false;
         }
         let mut inners = Self::lock_all(&shards);
-        let place = |number: u32| shards.binary_search_by_key(&number, |shard| shard.number).ok();
-        let Some(taker_at) = place(taker.number) else { return false };
+        let Some(taker_at) = place_of(&shards, taker.number) else { return false };
         let view = self.clocks.view(taker.stream);
         let blocks = &self.tables.blocks;
         let may_have = |id: BlockId, inners: &[Guard<'_, Inner>]| {
             let block = blocks.get(id);
             block.kind() == Kind::Free
-                && place(block.shard()).is_some_and(|at| {
+                && place_of(&shards, block.shard()).is_some_and(|at| {
                     at == taker_at
                         || inners[at]
                             .leaves_at(block.freed_at())
@@ -334,7 +328,7 @@ impl Arena {
             let block = blocks.get(id);
             let has = block.bytes();
             let next = block.next();
-            let Some(at) = place(block.shard()) else { return false };
+            let Some(at) = place_of(&shards, block.shard()) else { return false };
             if at != taker_at {
                 let Some(ceded) = inners[at].cede(&self.tables, id, missing.min(has)) else { return false };
                 inners[taker_at].adopt(&self.tables, ceded);
@@ -351,14 +345,13 @@ impl Arena {
         let shards = self.shards(Some(taker.pool));
         let mut inners = Self::lock_all(&shards);
         let blocks = &self.tables.blocks;
-        let place = |number: u32| shards.binary_search_by_key(&number, |shard| shard.number).ok();
-        let Some(taker_at) = place(taker.number) else { return };
+        let Some(taker_at) = place_of(&shards, taker.number) else { return };
         for span in spans.values().filter(|span| span.pool == taker.pool) {
             let block = blocks.get(span.first);
             if block.kind() != Kind::Free || block.next() != span.fence {
                 continue;
             }
-            if let Some(at) = place(block.shard()).filter(|at| *at != taker_at && inners[*at].is_unused()) {
+            if let Some(at) = place_of(&shards, block.shard()).filter(|at| *at != taker_at && inners[*at].is_unused()) {
                 inners[at].withdraw(&self.tables, span.first);
                 inners[taker_at].adopt(&self.tables, span.first);
             }
@@ -386,7 +379,7 @@ impl Arena {
         let mut spans = locked(&self.spans);
         let shards = self.shards(Some(shard.pool));
         let mut inners = Self::lock_all(&shards);
-        let Ok(at) = shards.binary_search_by_key(&shard.number, |shard| shard.number) else {
+        let Some(at) = place_of(&shards, shard.number) else {
             return Err(Error::Broken {
                 invariant: "a shard is among the shards of its pool",
                 at: u64::from(shard.number),
@@ -432,7 +425,7 @@ impl Arena {
         blocks.get(last).set_next(right.first);
         blocks.get(right.first).set_prev(last);
         if blocks.get(last).kind() == Kind::Free
-            && let Ok(at) = shards.binary_search_by_key(&blocks.get(last).shard(), |shard| shard.number)
+            && let Some(at) = place_of(shards, blocks.get(last).shard())
         {
             // It is at the end no more.
             inners[at].list_again(&self.tables, last);
@@ -446,15 +439,10 @@ impl Arena {
         span
     }
 
-    /// Takes free memory out of the arena, so that it can be given back to the device: whole segments, and handles at the end
-    /// of a range that hold nothing but one free block. `may_go` is asked for each with its bytes and whether the host has
-    /// seen all its uses finish; at most `most_bytes` go, or a little more, since pieces go whole.
-    pub(crate) fn withdraw(
-        &self,
-        pool: Option<u16>,
-        most_bytes: u64,
-        mut may_go: impl FnMut(u64, bool) -> bool,
-    ) -> Vec<Withdrawn> {
+    /// Takes free memory out of the arena, so that it can be given back to the device: whole segments, whose release waits for
+    /// the device by itself, and handles at the end of a range that hold nothing but free blocks of which the host has seen all
+    /// uses finish. At most `most_bytes` go, or a little more, since pieces go whole.
+    pub(crate) fn withdraw(&self, most_bytes: u64) -> Vec<Withdrawn> {
         let mut gone = Vec::new();
         let mut bytes_gone = 0;
         let mut spans = locked(&self.spans);
@@ -463,50 +451,37 @@ impl Arena {
         let blocks = &self.tables.blocks;
         let mut next = 0;
         while bytes_gone < most_bytes {
-            let Some((&base, span)) = spans.range_mut(next..).find(|(_, span)| pool.is_none_or(|p| span.pool == p))
-            else {
-                break;
-            };
+            let Some((&base, span)) = spans.range_mut(next..).next() else { break };
             next = base + 1;
             let is_plain = matches!(span.source, Source::Plain { .. });
             let is_seen = |id: BlockId, inners: &[Guard<'_, Inner>]| {
                 let block = blocks.get(id);
-                let at = shards.binary_search_by_key(&block.shard(), |shard| shard.number).ok()?;
-                let component = inners[at].leaves_at(block.freed_at())?;
-                self.clocks.seen(shards[at].stream, component).then_some(())
+                place_of(&shards, block.shard()).is_some_and(|at| {
+                    let leaves_at = inners[at].leaves_at(block.freed_at());
+                    leaves_at.is_some_and(|component| self.clocks.seen(shards[at].stream, component))
+                })
             };
             // Free blocks at the end, of whichever shards.
-            let (mut tail, mut all_seen, mut id) = (NIL, true, blocks.get(span.fence).prev());
-            while id != NIL && blocks.get(id).kind() == Kind::Free {
-                let seen = is_seen(id, &inners).is_some();
-                if !seen && !is_plain {
-                    break;
-                }
-                all_seen &= seen;
+            let (mut tail, mut id) = (NIL, blocks.get(span.fence).prev());
+            while id != NIL && blocks.get(id).kind() == Kind::Free && (is_plain || is_seen(id, &inners)) {
                 tail = id;
                 id = blocks.get(id).prev();
             }
             if tail == NIL || (is_plain && tail != span.first) {
                 continue;
             }
-            let Ok(at) = shards.binary_search_by_key(&blocks.get(tail).shard(), |shard| shard.number) else { continue };
+            let Some(at) = place_of(&shards, blocks.get(tail).shard()) else { continue };
             // The host has seen their uses finish, or they leave the arena for good: one shard may have them all.
             while blocks.get(tail).next() != span.fence {
                 let next = blocks.get(tail).next();
-                let place = shards.binary_search_by_key(&blocks.get(next).shard(), |shard| shard.number);
-                let Ok(place) = place else { break };
+                let Some(place) = place_of(&shards, blocks.get(next).shard()) else { break };
                 inners[place].withdraw(&self.tables, next);
                 inners[at].adopt(&self.tables, next);
             }
-            let is_seen = all_seen;
             let block = blocks.get(tail);
             match &mut span.source {
                 Source::Plain { bytes, .. } => {
-                    let bytes = *bytes;
-                    if !may_go(bytes, is_seen) {
-                        continue;
-                    }
-                    bytes_gone += bytes;
+                    bytes_gone += *bytes;
                     let source = span.source.clone();
                     gone.push(Withdrawn { pool: span.pool, base, bytes: span.bytes, source });
                 }
@@ -518,7 +493,7 @@ impl Arena {
                         first -= 1;
                         bytes += handles[first].bytes;
                     }
-                    if bytes == 0 || !may_go(bytes, is_seen) {
+                    if bytes == 0 {
                         continue;
                     }
                     let released = handles.split_off(first);
@@ -561,6 +536,11 @@ impl Arena {
         }
         gone
     }
+}
+
+/// Where a shard stands among shards that are in the order of their numbers.
+pub(crate) fn place_of(shards: &[Arc<Shard>], number: u32) -> Option<usize> {
+    shards.binary_search_by_key(&number, |shard| shard.number).ok()
 }
 
 /// Takes out the mapped span of this pool that ends (`is_left`) or begins at an address.

@@ -4,9 +4,9 @@
 //! them is a matter of the lock of the block's shard; the exceptions (`state` and the links between shards) are told at
 //! `Shard`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, locked};
 use crate::zeroed::{Zeroable, ZeroedTable};
 
 /// Sizes and addresses of blocks are multiples of this many bytes.
@@ -236,20 +236,20 @@ impl Blocks {
 
     /// Moves up to `want` unused numbers to `to`. Never allocates host memory; see [`grow`](Self::grow).
     pub(crate) fn refill(&self, to: &mut Vec<BlockId>, want: usize) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = locked(&self.spare);
         let from = spare.numbers.len().saturating_sub(want.min(to.capacity() - to.len()));
         to.extend(spare.numbers.drain(from..));
     }
 
     /// Takes back numbers beyond the first `keep` of `from`.
     pub(crate) fn give_back(&self, from: &mut Vec<BlockId>, keep: usize) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = locked(&self.spare);
         spare.numbers.extend(from.drain(keep.min(from.len())..));
     }
 
     /// Makes sure that at least `want` unused numbers are there. Allocates host memory. False: there are no more.
     pub(crate) fn grow(&self, want: usize) -> bool {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = locked(&self.spare);
         while spare.numbers.len() < want {
             let first = spare.made;
             let end = (first + CHUNK).min(self.table.len());
@@ -267,12 +267,12 @@ impl Blocks {
 
     /// Every number that was ever given out is below this one.
     pub(crate) fn end(&self) -> BlockId {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).made as BlockId
+        locked(&self.spare).made as BlockId
     }
 
     /// Bytes of host memory held, at most.
     pub(crate) fn host_bytes(&self) -> u64 {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let spare = locked(&self.spare);
         (spare.made * size_of::<Block>() + spare.numbers.capacity() * size_of::<BlockId>()) as u64
     }
 }

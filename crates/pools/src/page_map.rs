@@ -10,10 +10,10 @@
 //! Whoever looks up another address finds nothing, or a block that begins elsewhere; the caller compares addresses.
 //! Nodes are given back only by [`PageMap::compact`], while nobody inserts or removes.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::block::{BlockId, NIL};
-use crate::sync::{AtomicU32, Ordering, pause};
+use crate::sync::{AtomicU32, Ordering, locked, pause};
 use crate::zeroed::{Zeroable, ZeroedTable};
 
 /// Addresses from here on belong to no process.
@@ -92,7 +92,7 @@ impl PageMap {
 
     /// Whether blocks can begin in `[start, start + bytes)`.
     pub(crate) fn covers(&self, start: u64, bytes: u64) -> bool {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).covered_bytes += bytes;
+        locked(&self.spare).covered_bytes += bytes;
         start.checked_add(bytes).is_some_and(|end| self.entry(end.saturating_sub(1)).is_some())
     }
 
@@ -244,7 +244,7 @@ impl PageMap {
     }
 
     fn take_node(&self, level: usize) -> Result<u32, Full> {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = locked(&self.spare);
         if spare.nodes[level].is_empty() {
             let first = spare.made[level];
             let end = (first + CHUNK).min(self.levels[level].len() / FANS[level]);
@@ -257,12 +257,12 @@ impl PageMap {
     }
 
     fn put_node(&self, level: usize, node: u32) {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).nodes[level].push(node & !NODE);
+        locked(&self.spare).nodes[level].push(node & !NODE);
     }
 
     /// How many nodes are in use.
     pub(crate) fn nodes_in_use(&self) -> usize {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let spare = locked(&self.spare);
         (0..2).map(|level| spare.made[level] - spare.nodes[level].len()).sum()
     }
 
@@ -299,7 +299,7 @@ impl PageMap {
 
     /// Bytes of host memory held, about.
     pub(crate) fn host_bytes(&self) -> u64 {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let spare = locked(&self.spare);
         let entry = size_of::<Entry>() as u64;
         let nodes = (0..2).map(|level| spare.made[level] * FANS[level] + spare.nodes[level].capacity());
         spare.covered_bytes.div_ceil(1 << STRETCH_BITS) * entry + nodes.sum::<usize>() as u64 * entry

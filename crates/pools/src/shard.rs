@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use crate::account::Account;
+use crate::account::{Account, Weight};
 use crate::bins::Bins;
 use crate::block::{Block, BlockId, Blocks, GRANULE, Kind, NIL, State};
 use crate::clocks::Clocks;
@@ -405,6 +405,15 @@ impl Inner {
     /// Makes a ceded block one of this shard's.
     pub(crate) fn adopt(&mut self, tables: &Tables, id: BlockId) {
         tables.blocks.get(id).set_shard(self.number);
+        self.put(tables, id);
+    }
+
+    /// Takes a block of this shard that the host drops and nothing else uses.
+    #[inline]
+    pub(crate) fn put_dropped(&mut self, tables: &Tables, id: BlockId) {
+        let weight = Weight::of(&tables.blocks, id);
+        self.account.free(weight);
+        self.account.settle(weight.allocated);
         self.put(tables, id);
     }
 

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use device::{Access, AddressRange, Device, DevicePtr, HandleId, Mapping};
 
-use crate::arena::{Arena, Withdrawn, locked};
+use crate::arena::{Arena, Withdrawn};
 use crate::block::{GRANULE, Kind};
 use crate::page_map::ADDRESS_END;
 use crate::settings::{Backing, Settings};
 use crate::shard::{Shard, Waits};
 use crate::span::{Mapped, Source, Zone};
+use crate::sync::locked;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Error, Result};
 

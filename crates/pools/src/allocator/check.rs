@@ -3,9 +3,10 @@
 use hashbrown::HashSet;
 
 use super::{Allocator, Shared};
-use crate::arena::{Arena, locked};
+use crate::arena::{Arena, place_of};
 use crate::block::{BlockId, GRANULE, Kind, NIL};
 use crate::span::Source;
+use crate::sync::locked;
 use crate::{Error, Result};
 
 impl Allocator {
@@ -69,8 +70,9 @@ impl Shared {
                 ensure(block.prev() == before, "neighbours agree", at)?;
                 ensure(block.bytes() > 0 && block.bytes().is_multiple_of(GRANULE), "blocks are whole granules", at)?;
                 ensure(at.is_multiple_of(GRANULE), "blocks begin at granules", at)?;
-                let place = shards.binary_search_by_key(&block.shard(), |shard| shard.number);
-                let Ok(place) = place else { return ensure(false, "a block's shard exists", at) };
+                let Some(place) = place_of(&shards, block.shard()) else {
+                    return ensure(false, "a block's shard exists", at);
+                };
                 ensure(shards[place].pool == span.pool, "a block is of its span's pool", at)?;
                 let sum = &mut sums[place];
                 match block.kind() {

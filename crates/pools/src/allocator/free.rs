@@ -5,7 +5,7 @@ use records::Action;
 
 use super::{Allocator, BlockInfo, Shared};
 use crate::account::Weight;
-use crate::arena::{Use, Uses, locked};
+use crate::arena::{Use, Uses};
 use crate::block::{Block, BlockId, Kind, NIL, State};
 use crate::latency::now_ns;
 use crate::magazine::LARGEST;
@@ -13,6 +13,7 @@ use crate::pool::COMMON;
 use crate::shard::{Waits, join_wait};
 use crate::span::span_of;
 use crate::sync::Ordering;
+use crate::sync::locked;
 use crate::threads::{Own, with_known_set, with_set, with_set_of_shard};
 use crate::{Error, Result, Tag};
 
@@ -214,7 +215,6 @@ impl Shared {
     /// Gives a live block back to its shard. False: it isn't live, or has uses, guards or references.
     #[inline]
     fn put_back(&self, id: BlockId, block: &Block, ptr: DevicePtr) -> bool {
-        let tables = &self.arena.tables;
         let Some(shard) = self.arena.shard(block.shard()) else { return false };
         let mut inner = shard.inner.lock();
         // The lock decides which of several threads that free it gets it. Who would add a reference or a use now has none
@@ -222,22 +222,15 @@ impl Shared {
         if block.state() != State::LIVE || block.shard() != shard.number || block.address() != ptr.0 {
             return false;
         }
-        let weight = Weight::of(&tables.blocks, id);
-        inner.account.free(weight);
-        inner.account.settle(weight.allocated);
-        inner.put(tables, id);
+        inner.put_dropped(&self.arena.tables, id);
         true
     }
 
     /// The same, of a block that the caller has made `Moving`.
     pub(super) fn put_back_moving(&self, id: BlockId, block: &Block) {
-        let tables = &self.arena.tables;
-        let Some(shard) = self.arena.shard(block.shard()) else { return };
-        let weight = Weight::of(&tables.blocks, id);
-        let mut inner = shard.inner.lock();
-        inner.account.free(weight);
-        inner.account.settle(weight.allocated);
-        inner.put(tables, id);
+        if let Some(shard) = self.arena.shard(block.shard()) {
+            shard.inner.lock().put_dropped(&self.arena.tables, id);
+        }
     }
 
     #[cold]

@@ -15,10 +15,10 @@ use device::{DevicePtr, Place, StreamId};
 use hashbrown::HashMap;
 
 use super::{Allocator, Shared};
-use crate::arena::locked;
 use crate::block::{BlockId, Kind, State};
 use crate::request::Request;
 use crate::shard::Waits;
+use crate::sync::locked;
 use crate::{Error, Result, Tag};
 
 /// Bytes of a red zone, besides what rounding leaves.

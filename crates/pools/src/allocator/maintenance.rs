@@ -5,10 +5,11 @@ use std::sync::Arc;
 use records::Action;
 
 use super::{Allocator, Shared};
-use crate::arena::{Withdrawn, locked};
+use crate::arena::Withdrawn;
 use crate::latency::now_ns;
 use crate::shard::Shard;
 use crate::supply::Grown;
+use crate::sync::locked;
 use crate::{Result, fork};
 
 /// Keeps tidying up from going on for ever: after a step that tidied up, fragmentation has to fall below half the trigger,
@@ -128,9 +129,7 @@ impl Shared {
     /// Gives back about `bytes` bytes of memory that nothing uses: whole segments, whose release waits for the device by
     /// itself, and the ends of ranges as far as the host has seen their uses finish.
     pub(super) fn release_idle(&self, bytes: u64) -> Result<u64> {
-        let is_range = self.supply.is_range();
-        let withdrawn = self.arena.withdraw(None, bytes, |_, is_seen| is_seen || !is_range);
-        self.give_back(withdrawn)
+        self.give_back(self.arena.withdraw(bytes))
     }
 
     fn give_back(&self, withdrawn: Vec<Withdrawn>) -> Result<u64> {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use device::{Device, EventId, StreamId};
 use hashbrown::HashMap;
 
-use crate::arena::locked;
 use crate::clocks::{Clocks, Notice};
+use crate::sync::locked;
 
 /// An event of ours that was recorded and not seen to happen yet.
 #[derive(Debug)]

@@ -22,13 +22,14 @@ use std::sync::{Arc, Mutex, RwLock};
 use device::{Device, StreamId};
 use smallvec::SmallVec;
 
-use crate::arena::{Arena, locked};
+use crate::arena::Arena;
 use crate::clocks::{ClockSettings, Clocks};
 use crate::latency::Latency;
 use crate::pool::{self, Pools};
 use crate::settings::{Budget, Settings};
 use crate::shard::Shard;
 use crate::supply::{Refusal, Supply};
+use crate::sync::locked;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::threads::Asker;
 use crate::traits::{OutOfMemoryCallback, Reclaim};

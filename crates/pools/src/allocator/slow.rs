@@ -9,12 +9,12 @@ use device::StreamId;
 use smallvec::SmallVec;
 
 use super::Shared;
-use crate::arena::locked;
 use crate::block::BlockId;
 use crate::latency::now_ns;
 use crate::request::Request;
 use crate::shard::{Lack, Shard};
 use crate::supply::Refusal;
+use crate::sync::locked;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Error, Result, Tag};
 

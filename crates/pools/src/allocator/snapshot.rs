@@ -4,10 +4,10 @@ use device::{DevicePtr, StreamId};
 
 use super::{Allocator, Shared};
 use crate::Tag;
-use crate::arena::locked;
 use crate::block::Kind;
 use crate::pool::PERSISTENT;
 use crate::span::Source;
+use crate::sync::locked;
 
 /// What is known about a live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use super::{Allocator, Shared};
 use crate::account::{Account, Level};
-use crate::arena::locked;
 use crate::latency::{Counts, Quantiles, SAMPLED_EVERY};
+use crate::sync::locked;
 use crate::{Precision, Tier};
 
 /// A level in bytes: now, at its highest, and all that ever came in.

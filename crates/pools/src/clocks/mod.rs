@@ -31,6 +31,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use device::StreamId;
 use hashbrown::HashMap;
 
+use crate::sync::locked;
+
 use self::clock::{Clock, Entry, Stamp};
 use self::events::Events;
 pub use self::notice::Notice;
@@ -108,7 +110,7 @@ struct State {
 impl Shared {
     // Nothing in here panics with a lock held, and every change is whole before the next begins: a poisoned lock is as good.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     fn seen(&self, of: u32) -> u64 {
